@@ -1,7 +1,7 @@
 """The Python client without a server: retries, errors, streams, other releases of the server."""
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from typing import Any
 
@@ -252,9 +252,11 @@ def test_lists_are_read_page_by_page() -> None:
     )
 
 
+STREAM = {"Content-Type": "text/event-stream"}
+
+
 def stream(*lines: str) -> httpx.Response:
-    headers = {"Content-Type": "text/event-stream"}
-    return httpx.Response(200, headers=headers, content="\n".join([*lines, "", ""]).encode())
+    return httpx.Response(200, headers=STREAM, content="\n".join([*lines, "", ""]).encode())
 
 
 def message(number: int, type_: str) -> list[str]:
@@ -274,6 +276,49 @@ def test_a_stream_that_breaks_is_resumed_after_the_last_event() -> None:
     assert seen[0].data == {"number": 1}
     assert [it.headers["Last-Event-ID"] for it in requests] == ["0", "1", "1", "1"]
     assert PATIENCE_S > 60
+
+
+def test_a_stream_that_may_not_be_opened_raises_the_problem() -> None:
+    client, requests = client_of(problem(429, "quota_exceeded", **{"Retry-After": "0"}))
+    with pytest.raises(hone.QuotaExceeded):
+        list(client.events("ref_1"))
+    assert len(requests) == 1
+
+
+@pytest.mark.parametrize("what", ["events", "get"])
+def test_each_attempt_waits_as_long_as_the_server_asks(what: str) -> None:
+    asked_to_wait = list[float]()
+
+    def stop(error: hone.HoneError, failures: int) -> None:
+        assert isinstance(error, hone.ApiError | hone.ServerUnreachable)
+        asked_to_wait.append(error.retry_after_s)
+        if failures == 2:
+            raise error
+
+    refusals = [problem(429, "rate_limited", **{"Retry-After": it}) for it in ("0.5", "7")]
+    client, _ = client_of(*refusals, on_retry=stop)
+    with pytest.raises(hone.HoneError):
+        list(client.events("ref_1")) if what == "events" else client.get("ref_1")
+    assert asked_to_wait == [0.5, 7.0]
+
+
+def test_a_redirected_stream_is_not_taken_for_hones() -> None:
+    client, _ = client_of(httpx.Response(301, headers={"Location": "https://elsewhere.test"}))
+    with pytest.raises(hone.NotHone, match=r"redirects to https://elsewhere\.test"):
+        list(client.events("ref_1"))
+
+
+def test_only_time_without_any_answer_counts_against_the_patience() -> None:
+    """A stream that is quiet until it breaks has been answered, whenever the last event came."""
+    breaking = [httpx.Response(200, headers=STREAM, stream=Breaking()) for _ in range(3)]
+    client, _ = client_of(*breaking, stream(*message(1, "refinement.canceled")), patience_s=0.0)
+    assert [it.event for it in client.events("ref_1")] == [1]
+
+
+class Breaking(httpx.SyncByteStream):
+    def __iter__(self) -> Iterator[bytes]:
+        yield b": still here\n\n"
+        raise LOST
 
 
 def test_what_has_nothing_left_to_see_ends() -> None:

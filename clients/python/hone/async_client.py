@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import math
 import os
 import random
 import re
@@ -181,7 +182,7 @@ class AsyncHone:
                 continue
             heard = time.monotonic()
             if response.status_code != 304:
-                snapshot = self._read(models.Snapshot, response.content)
+                snapshot = self._decoded(models.Snapshot, response.content)
         return snapshot
 
     async def events(
@@ -199,28 +200,36 @@ class AsyncHone:
         with `excerpts`, long texts in events are cut.
         Raises ServerUnreachable when no server has answered for `patience_s`.
         """
-        failed_since, has_ended, failures = 0.0, False, 0
+        failures, failed_since, has_ended = 0, math.inf, False
         asked = {"deltas": deltas, "excerpts": excerpts}
         query = {name: "true" for name, is_asked in asked.items() if is_asked}
+        url = httpx.URL(f"{self.url}{_path(refinement)}/events", params=query)
+        headers = self._headers | {"Accept": "text/event-stream"}
+        timeout = httpx.Timeout(SILENCE_S, connect=10.0)
         while not has_ended:
+            headers["Last-Event-ID"] = str(after)
             try:
-                async for event in self._stream(refinement, after, query):
-                    failures = 0
-                    if event is None:
-                        return
-                    after = max(after, event.event)
-                    has_ended = event.is_terminal
-                    yield event
+                async with self._http.stream(
+                    "GET", url, headers=headers, timeout=timeout
+                ) as response:
+                    await self._accept(response)
+                    failed_since, has_ended = math.inf, response.status_code == 204
+                    async for event in _events_of(response):
+                        failures, after = 0, max(after, event.event)
+                        has_ended = event.is_terminal
+                        yield event
                 if not has_ended:
                     await asyncio.sleep(FIRST_PAUSE_S)
-            except (httpx.TransportError, Unavailable) as error:
-                failures += 1
-                failed_since = time.monotonic() if failures == 1 else failed_since
+            except (httpx.TransportError, ApiError) as error:
+                if not _is_passing(error):
+                    raise
+                failures, now = failures + 1, time.monotonic()
+                failed_since = min(failed_since, now)
                 unreachable = ServerUnreachable(self.url, error)
-                if time.monotonic() - failed_since > self.patience_s:
+                if now - failed_since > self.patience_s:
                     raise unreachable from error
                 await self._rest(unreachable, failures)
-            except (ValueError, LookupError) as error:
+            except (ValueError, LookupError, TypeError) as error:
                 raise NotHone(self.url) from error
 
     async def list(
@@ -395,9 +404,9 @@ class AsyncHone:
         async for piece in self.download(f"{_batch_path(batch)}/results"):
             *lines, pending = (pending + piece).split(b"\n")
             for line in lines:
-                yield self._read(models.BatchResult, line)
+                yield self._decoded(models.BatchResult, line)
         if pending:
-            yield self._read(models.BatchResult, pending)
+            yield self._decoded(models.BatchResult, pending)
 
     async def cancel_batch(self, batch: str | models.Batch) -> models.Batch:
         """Cancel what has not ended."""
@@ -428,9 +437,9 @@ class AsyncHone:
             await response.aclose()
 
     async def _get(self, kind: type[Answer], method: str, path: str, **options: Any) -> Answer:
-        return self._read(kind, (await self._send(method, path, **options)).content)
+        return self._decoded(kind, (await self._send(method, path, **options)).content)
 
-    def _read(self, kind: type[Answer], content: bytes) -> Answer:
+    def _decoded(self, kind: type[Answer], content: bytes) -> Answer:
         """Return what a server sent; raise NotHone if it lacks what every such answer has."""
         value = self._json(content)
         fields = kind.__dataclass_fields__.keys()  # type: ignore[attr-defined]
@@ -446,11 +455,11 @@ class AsyncHone:
         except ValueError as error:
             raise NotHone(self.url) from error
 
-    async def _rest(self, error: HoneError, failures: int, least_s: float = 0.0) -> None:
+    async def _rest(self, error: ApiError | ServerUnreachable, failures: int) -> None:
         """Wait before the next attempt."""
         if self._on_retry:
             self._on_retry(error, failures)
-        await asyncio.sleep(max(least_s, _pause(failures)))
+        await asyncio.sleep(max(error.retry_after_s, _pause(failures)))
 
     async def _send(
         self,
@@ -468,7 +477,6 @@ class AsyncHone:
         is_repeatable = method != "POST" or bool(REPEATABLE.match(path))
         failures, may_have_arrived = 0, False
         while True:
-            wait = 0.0
             error: ApiError | ServerUnreachable
             try:
                 request = self._http.build_request(method, self.url + path, headers=sent, **options)
@@ -476,45 +484,40 @@ class AsyncHone:
                 if response.is_success or response.status_code == 304:
                     return response
                 await response.aread()
-                if response.next_request:
-                    raise NotHone(self.url, f"it redirects to {response.next_request.url}")
                 if may_have_arrived and method == "DELETE" and response.status_code == 404:
                     return httpx.Response(204, request=request)
-                error = problem_of(response)
-                if response.status_code not in REPEATED or error.code == "quota_exceeded":
+                error = self._refusal(response)
+                if not _is_passing(error):
                     raise error
-                wait = _retry_after(response)
-                may_have_arrived |= response.status_code != 429
+                may_have_arrived |= error.status != 429
             except httpx.TransportError as failure:
                 error = ServerUnreachable(self.url, failure)
                 may_have_arrived |= not isinstance(failure, NOT_SENT)
             failures += 1
             if failures > self.max_retries or (may_have_arrived and not is_repeatable):
                 raise error
-            await self._rest(error, failures, wait)
+            await self._rest(error, failures)
 
-    async def _stream(
-        self, refinement: str | models.Snapshot, after: int, query: dict[str, str]
-    ) -> AsyncIterator[Event | None]:
-        """Yield the events of one connection; None if there are no more."""
-        headers = self._headers | {"Accept": "text/event-stream", "Last-Event-ID": str(after)}
-        url = httpx.URL(f"{self.url}{_path(refinement)}/events", params=query)
-        timeout = httpx.Timeout(SILENCE_S, connect=10.0)
-        async with self._http.stream("GET", url, headers=headers, timeout=timeout) as response:
-            if response.status_code == 204:
-                yield None
-                return
-            if not response.is_success:
-                await response.aread()
-                if response.status_code in REPEATED:
-                    raise Unavailable(response.status_code, {"detail": response.text})
-                raise problem_of(response)
-            if not response.headers.get("Content-Type", "").startswith("text/event-stream"):
-                raise NotHone(self.url)
-            reader = MessageReader()
-            async for chunk in response.aiter_bytes():
-                for message in reader.feed(chunk):
-                    yield read_event(message)
+    async def _accept(self, response: httpx.Response) -> None:
+        """Return if events follow, or none ever will (204); else raise what the answer says."""
+        if not response.is_success:
+            await response.aread()
+            raise self._refusal(response)
+        is_stream = response.headers.get("Content-Type", "").startswith("text/event-stream")
+        if response.status_code != 204 and not is_stream:
+            raise NotHone(self.url)
+
+    def _refusal(self, response: httpx.Response) -> ApiError:
+        if response.next_request:
+            raise NotHone(self.url, f"it redirects to {response.next_request.url}")
+        return problem_of(response)
+
+
+async def _events_of(response: httpx.Response) -> AsyncIterator[Event]:
+    reader = MessageReader()
+    async for chunk in response.aiter_bytes():
+        for message in reader.feed(chunk):
+            yield read_event(message)
 
 
 def problem_of(response: httpx.Response) -> ApiError:
@@ -528,7 +531,16 @@ def problem_of(response: httpx.Response) -> ApiError:
         detail = f"the response of {response.request.url} is not that of a Hone server"
         problem = {"title": title, "detail": detail}
     kind = CLASSES.get(problem.get("code", ""), ApiError)
-    return kind(response.status_code, problem, response.headers.get("X-Request-Id"))
+    error = kind(response.status_code, problem, response.headers.get("X-Request-Id"))
+    error.retry_after_s = _retry_after(response)
+    return error
+
+
+def _is_passing(error: Exception) -> bool:
+    """Return whether the same request may be answered otherwise a little later."""
+    if not isinstance(error, ApiError):
+        return True
+    return error.status in REPEATED and error.code != "quota_exceeded"
 
 
 def _path(refinement: str | models.Snapshot) -> str:

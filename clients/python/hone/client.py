@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import random
 import re
@@ -178,7 +179,7 @@ class Hone:
                 continue
             heard = time.monotonic()
             if response.status_code != 304:
-                snapshot = self._read(models.Snapshot, response.content)
+                snapshot = self._decoded(models.Snapshot, response.content)
         return snapshot
 
     def events(
@@ -196,28 +197,34 @@ class Hone:
         with `excerpts`, long texts in events are cut.
         Raises ServerUnreachable when no server has answered for `patience_s`.
         """
-        failed_since, has_ended, failures = 0.0, False, 0
+        failures, failed_since, has_ended = 0, math.inf, False
         asked = {"deltas": deltas, "excerpts": excerpts}
         query = {name: "true" for name, is_asked in asked.items() if is_asked}
+        url = httpx.URL(f"{self.url}{_path(refinement)}/events", params=query)
+        headers = self._headers | {"Accept": "text/event-stream"}
+        timeout = httpx.Timeout(SILENCE_S, connect=10.0)
         while not has_ended:
+            headers["Last-Event-ID"] = str(after)
             try:
-                for event in self._stream(refinement, after, query):
-                    failures = 0
-                    if event is None:
-                        return
-                    after = max(after, event.event)
-                    has_ended = event.is_terminal
-                    yield event
+                with self._http.stream("GET", url, headers=headers, timeout=timeout) as response:
+                    self._accept(response)
+                    failed_since, has_ended = math.inf, response.status_code == 204
+                    for event in _events_of(response):
+                        failures, after = 0, max(after, event.event)
+                        has_ended = event.is_terminal
+                        yield event
                 if not has_ended:
                     time.sleep(FIRST_PAUSE_S)
-            except (httpx.TransportError, Unavailable) as error:
-                failures += 1
-                failed_since = time.monotonic() if failures == 1 else failed_since
+            except (httpx.TransportError, ApiError) as error:
+                if not _is_passing(error):
+                    raise
+                failures, now = failures + 1, time.monotonic()
+                failed_since = min(failed_since, now)
                 unreachable = ServerUnreachable(self.url, error)
-                if time.monotonic() - failed_since > self.patience_s:
+                if now - failed_since > self.patience_s:
                     raise unreachable from error
                 self._rest(unreachable, failures)
-            except (ValueError, LookupError) as error:
+            except (ValueError, LookupError, TypeError) as error:
                 raise NotHone(self.url) from error
 
     def list(
@@ -390,9 +397,9 @@ class Hone:
         for piece in self.download(f"{_batch_path(batch)}/results"):
             *lines, pending = (pending + piece).split(b"\n")
             for line in lines:
-                yield self._read(models.BatchResult, line)
+                yield self._decoded(models.BatchResult, line)
         if pending:
-            yield self._read(models.BatchResult, pending)
+            yield self._decoded(models.BatchResult, pending)
 
     def cancel_batch(self, batch: str | models.Batch) -> models.Batch:
         """Cancel what has not ended."""
@@ -423,9 +430,9 @@ class Hone:
             response.close()
 
     def _get(self, kind: type[Answer], method: str, path: str, **options: Any) -> Answer:
-        return self._read(kind, (self._send(method, path, **options)).content)
+        return self._decoded(kind, (self._send(method, path, **options)).content)
 
-    def _read(self, kind: type[Answer], content: bytes) -> Answer:
+    def _decoded(self, kind: type[Answer], content: bytes) -> Answer:
         """Return what a server sent; raise NotHone if it lacks what every such answer has."""
         value = self._json(content)
         fields = kind.__dataclass_fields__.keys()  # type: ignore[attr-defined]
@@ -441,11 +448,11 @@ class Hone:
         except ValueError as error:
             raise NotHone(self.url) from error
 
-    def _rest(self, error: HoneError, failures: int, least_s: float = 0.0) -> None:
+    def _rest(self, error: ApiError | ServerUnreachable, failures: int) -> None:
         """Wait before the next attempt."""
         if self._on_retry:
             self._on_retry(error, failures)
-        time.sleep(max(least_s, _pause(failures)))
+        time.sleep(max(error.retry_after_s, _pause(failures)))
 
     def _send(
         self,
@@ -463,7 +470,6 @@ class Hone:
         is_repeatable = method != "POST" or bool(REPEATABLE.match(path))
         failures, may_have_arrived = 0, False
         while True:
-            wait = 0.0
             error: ApiError | ServerUnreachable
             try:
                 request = self._http.build_request(method, self.url + path, headers=sent, **options)
@@ -471,45 +477,40 @@ class Hone:
                 if response.is_success or response.status_code == 304:
                     return response
                 response.read()
-                if response.next_request:
-                    raise NotHone(self.url, f"it redirects to {response.next_request.url}")
                 if may_have_arrived and method == "DELETE" and response.status_code == 404:
                     return httpx.Response(204, request=request)
-                error = problem_of(response)
-                if response.status_code not in REPEATED or error.code == "quota_exceeded":
+                error = self._refusal(response)
+                if not _is_passing(error):
                     raise error
-                wait = _retry_after(response)
-                may_have_arrived |= response.status_code != 429
+                may_have_arrived |= error.status != 429
             except httpx.TransportError as failure:
                 error = ServerUnreachable(self.url, failure)
                 may_have_arrived |= not isinstance(failure, NOT_SENT)
             failures += 1
             if failures > self.max_retries or (may_have_arrived and not is_repeatable):
                 raise error
-            self._rest(error, failures, wait)
+            self._rest(error, failures)
 
-    def _stream(
-        self, refinement: str | models.Snapshot, after: int, query: dict[str, str]
-    ) -> Iterator[Event | None]:
-        """Yield the events of one connection; None if there are no more."""
-        headers = self._headers | {"Accept": "text/event-stream", "Last-Event-ID": str(after)}
-        url = httpx.URL(f"{self.url}{_path(refinement)}/events", params=query)
-        timeout = httpx.Timeout(SILENCE_S, connect=10.0)
-        with self._http.stream("GET", url, headers=headers, timeout=timeout) as response:
-            if response.status_code == 204:
-                yield None
-                return
-            if not response.is_success:
-                response.read()
-                if response.status_code in REPEATED:
-                    raise Unavailable(response.status_code, {"detail": response.text})
-                raise problem_of(response)
-            if not response.headers.get("Content-Type", "").startswith("text/event-stream"):
-                raise NotHone(self.url)
-            reader = MessageReader()
-            for chunk in response.iter_bytes():
-                for message in reader.feed(chunk):
-                    yield read_event(message)
+    def _accept(self, response: httpx.Response) -> None:
+        """Return if events follow, or none ever will (204); else raise what the answer says."""
+        if not response.is_success:
+            response.read()
+            raise self._refusal(response)
+        is_stream = response.headers.get("Content-Type", "").startswith("text/event-stream")
+        if response.status_code != 204 and not is_stream:
+            raise NotHone(self.url)
+
+    def _refusal(self, response: httpx.Response) -> ApiError:
+        if response.next_request:
+            raise NotHone(self.url, f"it redirects to {response.next_request.url}")
+        return problem_of(response)
+
+
+def _events_of(response: httpx.Response) -> Iterator[Event]:
+    reader = MessageReader()
+    for chunk in response.iter_bytes():
+        for message in reader.feed(chunk):
+            yield read_event(message)
 
 
 def problem_of(response: httpx.Response) -> ApiError:
@@ -523,7 +524,16 @@ def problem_of(response: httpx.Response) -> ApiError:
         detail = f"the response of {response.request.url} is not that of a Hone server"
         problem = {"title": title, "detail": detail}
     kind = CLASSES.get(problem.get("code", ""), ApiError)
-    return kind(response.status_code, problem, response.headers.get("X-Request-Id"))
+    error = kind(response.status_code, problem, response.headers.get("X-Request-Id"))
+    error.retry_after_s = _retry_after(response)
+    return error
+
+
+def _is_passing(error: Exception) -> bool:
+    """Return whether the same request may be answered otherwise a little later."""
+    if not isinstance(error, ApiError):
+        return True
+    return error.status in REPEATED and error.code != "quota_exceeded"
 
 
 def _path(refinement: str | models.Snapshot) -> str:

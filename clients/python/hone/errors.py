@@ -37,6 +37,7 @@ class ServerUnreachable(HoneError):
 
     def __init__(self, server: str, cause: BaseException) -> None:
         self.reason, advice = _explained(cause)
+        self.retry_after_s: float = getattr(cause, "retry_after_s", 0.0)
         was_reached = isinstance(cause, httpx.ReadTimeout | httpx.WriteTimeout)
         fact = f"{server} {'does not answer' if was_reached else 'is unreachable'}: {self.reason}"
         super().__init__("\n".join(filter(None, [fact, advice])))
@@ -95,6 +96,8 @@ class ApiError(HoneError):
     """
 
     code = ""
+    retry_after_s = 0.0
+    """Seconds that the server asks to wait before the request is repeated."""
 
     def __init__(self, status: int, problem: dict[str, Any], request_id: str | None = None) -> None:
         self.status = status
