@@ -224,6 +224,36 @@ def test_a_wait_has_an_end() -> None:
     assert isinstance(caught.value, TimeoutError)
 
 
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda client: client.refine("Text", timeout=2),
+        lambda client: client.wait("ref_1", timeout=2),
+        lambda client: client.wait_for_batch("batch_1", timeout=2),
+    ],
+)
+def test_no_attempt_and_no_pause_lasts_longer_than_the_wait(
+    call: Callable[[hone.Hone], object],
+) -> None:
+    client, requests = client_of(
+        httpx.ReadTimeout("silent"), problem(503, "", **{"Retry-After": "60"})
+    )
+    with pytest.raises(hone.TimedOut, match="not answered in time"):
+        call(client)
+    longest = [max(it.extensions["timeout"].values()) for it in requests]
+    assert len(longest) == 2
+    assert max(longest) <= 2
+
+
+def test_a_held_request_ends_with_the_wait() -> None:
+    client, requests = client_of(
+        httpx.Response(200, json=SNAPSHOT), *[httpx.ReadTimeout("silent")] * 9
+    )
+    with pytest.raises(hone.TimedOut, match="ref_1 is running"):
+        client.wait("ref_1", timeout=1)
+    assert [max(it.extensions["timeout"].values()) for it in requests][:2] == [1.0, 1.0]
+
+
 def test_a_batch_takes_dictionaries_that_were_made_before() -> None:
     client, requests = client_of(httpx.Response(202, json={"id": "batch_1"}))
     plain = {"mail-1": {"draft": "Text"}}

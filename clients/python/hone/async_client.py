@@ -26,7 +26,6 @@ from hone.errors import (
     NotHone,
     ServerUnreachable,
     TimedOut,
-    Unavailable,
 )
 from hone.events import Event, MessageReader, read_event
 from hone.params import (
@@ -44,6 +43,7 @@ Request = RefinementRequest | Mapping[str, Any]
 
 TIMEOUT = httpx.Timeout(30.0, connect=10.0)
 SILENCE_S = 45.0  # three times the interval of the comments of an event stream
+LEAST_S = 1.0  # so that a wait with a timeout of 0 looks once
 HELD_S = 25  # how long the server holds a request for news
 PATIENCE_S = 120.0
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.25, 8.0
@@ -88,7 +88,6 @@ class AsyncHone:
         self._on_retry = on_retry
         key = api_key if api_key is not None else os.environ.get("HONE_API_KEY", "")
         self._headers = {"Authorization": f"Bearer {key}"} if key else {}
-        self._timeout = timeout
         self._http = http_client or httpx.AsyncClient(timeout=timeout)
         self._owns_http = http_client is None
 
@@ -127,10 +126,11 @@ class AsyncHone:
 
         Waits until it has ended, through restarts of the server, at most `timeout` seconds. Raises
         RefinementFailed or RefinementCanceled, whose `snapshot` has what there is; TimedOut,
-        while the refinement goes on.
+        while the refinement goes on, if it was submitted.
         """
-        snapshot = await self.submit(draft, idempotency_key=idempotency_key, **request)
-        return result_of(await self.wait(snapshot, timeout=timeout), must_pass=must_pass)
+        deadline = _deadline(timeout)
+        snapshot = await self._submit(draft, idempotency_key, request, deadline)
+        return result_of(await self._ended(snapshot, deadline), must_pass=must_pass)
 
     async def submit(
         self,
@@ -143,12 +143,17 @@ class AsyncHone:
 
         The same `idempotency_key` and request within 24 hours return the same refinement.
         """
+        return await self._submit(draft, idempotency_key, request, math.inf)
+
+    async def _submit(
+        self, draft: str | None, key: str | None, request: RefinementOptions, deadline: float
+    ) -> models.Snapshot:
         body: dict[str, Any] = dict(request)
         if draft is not None:
             body["draft"] = draft
-        headers = _idempotent(idempotency_key)
+        path, headers = "/v1/refinements", _idempotent(key)
         return await self._get(
-            models.Snapshot, "POST", "/v1/refinements", json=body, headers=headers
+            models.Snapshot, "POST", path, json=body, headers=headers, deadline=deadline
         )
 
     async def get(self, refinement: str | models.Snapshot) -> models.Snapshot:
@@ -162,12 +167,16 @@ class AsyncHone:
 
         Raises TimedOut after `timeout` seconds.
         """
-        started = heard = time.monotonic()
-        snapshot = await self.get(refinement)
+        return await self._ended(refinement, _deadline(timeout))
+
+    async def _ended(self, refinement: str | models.Snapshot, deadline: float) -> models.Snapshot:
+        snapshot = await self._get(models.Snapshot, "GET", _path(refinement), deadline=deadline)
+        heard = time.monotonic()
         while snapshot.status not in ("succeeded", "failed", "canceled"):
-            left = HELD_S if timeout is None else min(HELD_S, started + timeout - time.monotonic())
+            late = TimedOut(f"{snapshot.id} is {snapshot.status}: it has not ended in time")
+            left = min(HELD_S, deadline - time.monotonic())
             if left <= 0:
-                raise TimedOut(f"{snapshot.id} is {snapshot.status} after {timeout:g} s")
+                raise late
             try:
                 response = await self._send(
                     "GET",
@@ -175,10 +184,14 @@ class AsyncHone:
                     params={"wait": max(1, round(left))},
                     headers={"If-None-Match": f'"{snapshot.last_event}"'},
                     timeout=SILENCE_S,
+                    deadline=deadline,
                 )
-            except (ServerUnreachable, Unavailable):
-                if time.monotonic() - heard > self.patience_s:
+            except TimedOut as error:
+                raise late from error
+            except (ServerUnreachable, ApiError) as error:
+                if not _is_passing(error) or time.monotonic() - heard > self.patience_s:
                     raise
+                await asyncio.sleep(FIRST_PAUSE_S)
                 continue
             heard = time.monotonic()
             if response.status_code != 304:
@@ -389,14 +402,15 @@ class AsyncHone:
         self, batch: str | models.Batch, *, timeout: float | None = None, every: float = 1.0
     ) -> models.Batch:
         """Return a batch when all of it has ended. Raises TimedOut after `timeout` seconds."""
-        started = time.monotonic()
+        deadline = _deadline(timeout)
         while True:
-            found = await self.get_batch(batch)
+            found = await self._get(models.Batch, "GET", _batch_path(batch), deadline=deadline)
             if found.ended_at is not None:
                 return found
-            if timeout is not None and time.monotonic() - started > timeout:
-                raise TimedOut(f"{found.id} is {found.status} after {timeout:g} s")
-            await asyncio.sleep(every)
+            left = deadline - time.monotonic()
+            if left <= 0:
+                raise TimedOut(f"{found.id} is {found.status}: it has not ended in time")
+            await asyncio.sleep(min(every, left))
 
     async def batch_results(self, batch: str | models.Batch) -> AsyncIterator[models.BatchResult]:
         """Yield what has ended so far, in the order of the requests."""
@@ -455,11 +469,16 @@ class AsyncHone:
         except ValueError as error:
             raise NotHone(self.url) from error
 
-    async def _rest(self, error: ApiError | ServerUnreachable, failures: int) -> None:
-        """Wait before the next attempt."""
+    async def _rest(
+        self, error: ApiError | ServerUnreachable, failures: int, deadline: float = math.inf
+    ) -> None:
+        """Wait before the next attempt; raise TimedOut at the deadline if that comes first."""
         if self._on_retry:
             self._on_retry(error, failures)
-        await asyncio.sleep(max(error.retry_after_s, _pause(failures)))
+        pause, left = max(error.retry_after_s, _pause(failures)), deadline - time.monotonic()
+        await asyncio.sleep(max(0.0, min(pause, left)))
+        if left <= pause:
+            raise TimedOut(f"{self.url} has not answered in time") from error
 
     async def _send(
         self,
@@ -468,9 +487,14 @@ class AsyncHone:
         *,
         headers: dict[str, str] | None = None,
         stream: bool = False,
+        deadline: float = math.inf,
         **options: Any,
     ) -> httpx.Response:
-        """Send a request until it is answered for good; with `stream` leave the body unread."""
+        """Send a request until it is answered for good; with `stream` leave the body unread.
+
+        Raises TimedOut at the deadline; each attempt has at least `LEAST_S` seconds.
+        """
+        limits = httpx.Timeout(options.pop("timeout", self._http.timeout))
         sent = httpx.Headers(self._headers | (headers or {}))
         if method in ("POST", "PATCH"):
             sent.setdefault("Idempotency-Key", str(uuid.uuid4()))
@@ -479,7 +503,10 @@ class AsyncHone:
         while True:
             error: ApiError | ServerUnreachable
             try:
-                request = self._http.build_request(method, self.url + path, headers=sent, **options)
+                timeout = _within(limits, max(LEAST_S, deadline - time.monotonic()))
+                request = self._http.build_request(
+                    method, self.url + path, headers=sent, timeout=timeout, **options
+                )
                 response = await self._http.send(request, stream=stream)
                 if response.is_success or response.status_code == 304:
                     return response
@@ -496,7 +523,7 @@ class AsyncHone:
             failures += 1
             if failures > self.max_retries or (may_have_arrived and not is_repeatable):
                 raise error
-            await self._rest(error, failures)
+            await self._rest(error, failures, deadline)
 
     async def _accept(self, response: httpx.Response) -> None:
         """Return if events follow, or none ever will (204); else raise what the answer says."""
@@ -558,6 +585,18 @@ def _idempotent(key: str | None) -> dict[str, str]:
 
 def _if_match(last_event: int | None) -> dict[str, str]:
     return {} if last_event is None else {"If-Match": f'"{last_event}"'}
+
+
+def _deadline(timeout: float | None) -> float:
+    return math.inf if timeout is None else time.monotonic() + timeout
+
+
+def _within(limits: httpx.Timeout, left: float) -> httpx.Timeout:
+    """Return limits of which none is above what is left, unless that is without end."""
+    if left == math.inf:
+        return limits
+    capped = {name: left if it is None else min(it, left) for name, it in limits.as_dict().items()}
+    return httpx.Timeout(**capped)
 
 
 def _pause(failures: int) -> float:

@@ -25,7 +25,6 @@ from hone.errors import (
     NotHone,
     ServerUnreachable,
     TimedOut,
-    Unavailable,
 )
 from hone.events import Event, MessageReader, read_event
 from hone.params import (
@@ -43,6 +42,7 @@ Request = RefinementRequest | Mapping[str, Any]
 
 TIMEOUT = httpx.Timeout(30.0, connect=10.0)
 SILENCE_S = 45.0  # three times the interval of the comments of an event stream
+LEAST_S = 1.0  # so that a wait with a timeout of 0 looks once
 HELD_S = 25  # how long the server holds a request for news
 PATIENCE_S = 120.0
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.25, 8.0
@@ -87,7 +87,6 @@ class Hone:
         self._on_retry = on_retry
         key = api_key if api_key is not None else os.environ.get("HONE_API_KEY", "")
         self._headers = {"Authorization": f"Bearer {key}"} if key else {}
-        self._timeout = timeout
         self._http = http_client or httpx.Client(timeout=timeout)
         self._owns_http = http_client is None
 
@@ -126,10 +125,11 @@ class Hone:
 
         Waits until it has ended, through restarts of the server, at most `timeout` seconds. Raises
         RefinementFailed or RefinementCanceled, whose `snapshot` has what there is; TimedOut,
-        while the refinement goes on.
+        while the refinement goes on, if it was submitted.
         """
-        snapshot = self.submit(draft, idempotency_key=idempotency_key, **request)
-        return result_of(self.wait(snapshot, timeout=timeout), must_pass=must_pass)
+        deadline = _deadline(timeout)
+        snapshot = self._submit(draft, idempotency_key, request, deadline)
+        return result_of(self._ended(snapshot, deadline), must_pass=must_pass)
 
     def submit(
         self,
@@ -142,11 +142,18 @@ class Hone:
 
         The same `idempotency_key` and request within 24 hours return the same refinement.
         """
+        return self._submit(draft, idempotency_key, request, math.inf)
+
+    def _submit(
+        self, draft: str | None, key: str | None, request: RefinementOptions, deadline: float
+    ) -> models.Snapshot:
         body: dict[str, Any] = dict(request)
         if draft is not None:
             body["draft"] = draft
-        headers = _idempotent(idempotency_key)
-        return self._get(models.Snapshot, "POST", "/v1/refinements", json=body, headers=headers)
+        path, headers = "/v1/refinements", _idempotent(key)
+        return self._get(
+            models.Snapshot, "POST", path, json=body, headers=headers, deadline=deadline
+        )
 
     def get(self, refinement: str | models.Snapshot) -> models.Snapshot:
         """Return a refinement as it is now."""
@@ -159,12 +166,16 @@ class Hone:
 
         Raises TimedOut after `timeout` seconds.
         """
-        started = heard = time.monotonic()
-        snapshot = self.get(refinement)
+        return self._ended(refinement, _deadline(timeout))
+
+    def _ended(self, refinement: str | models.Snapshot, deadline: float) -> models.Snapshot:
+        snapshot = self._get(models.Snapshot, "GET", _path(refinement), deadline=deadline)
+        heard = time.monotonic()
         while snapshot.status not in ("succeeded", "failed", "canceled"):
-            left = HELD_S if timeout is None else min(HELD_S, started + timeout - time.monotonic())
+            late = TimedOut(f"{snapshot.id} is {snapshot.status}: it has not ended in time")
+            left = min(HELD_S, deadline - time.monotonic())
             if left <= 0:
-                raise TimedOut(f"{snapshot.id} is {snapshot.status} after {timeout:g} s")
+                raise late
             try:
                 response = self._send(
                     "GET",
@@ -172,10 +183,14 @@ class Hone:
                     params={"wait": max(1, round(left))},
                     headers={"If-None-Match": f'"{snapshot.last_event}"'},
                     timeout=SILENCE_S,
+                    deadline=deadline,
                 )
-            except (ServerUnreachable, Unavailable):
-                if time.monotonic() - heard > self.patience_s:
+            except TimedOut as error:
+                raise late from error
+            except (ServerUnreachable, ApiError) as error:
+                if not _is_passing(error) or time.monotonic() - heard > self.patience_s:
                     raise
+                time.sleep(FIRST_PAUSE_S)
                 continue
             heard = time.monotonic()
             if response.status_code != 304:
@@ -382,14 +397,15 @@ class Hone:
         self, batch: str | models.Batch, *, timeout: float | None = None, every: float = 1.0
     ) -> models.Batch:
         """Return a batch when all of it has ended. Raises TimedOut after `timeout` seconds."""
-        started = time.monotonic()
+        deadline = _deadline(timeout)
         while True:
-            found = self.get_batch(batch)
+            found = self._get(models.Batch, "GET", _batch_path(batch), deadline=deadline)
             if found.ended_at is not None:
                 return found
-            if timeout is not None and time.monotonic() - started > timeout:
-                raise TimedOut(f"{found.id} is {found.status} after {timeout:g} s")
-            time.sleep(every)
+            left = deadline - time.monotonic()
+            if left <= 0:
+                raise TimedOut(f"{found.id} is {found.status}: it has not ended in time")
+            time.sleep(min(every, left))
 
     def batch_results(self, batch: str | models.Batch) -> Iterator[models.BatchResult]:
         """Yield what has ended so far, in the order of the requests."""
@@ -448,11 +464,16 @@ class Hone:
         except ValueError as error:
             raise NotHone(self.url) from error
 
-    def _rest(self, error: ApiError | ServerUnreachable, failures: int) -> None:
-        """Wait before the next attempt."""
+    def _rest(
+        self, error: ApiError | ServerUnreachable, failures: int, deadline: float = math.inf
+    ) -> None:
+        """Wait before the next attempt; raise TimedOut at the deadline if that comes first."""
         if self._on_retry:
             self._on_retry(error, failures)
-        time.sleep(max(error.retry_after_s, _pause(failures)))
+        pause, left = max(error.retry_after_s, _pause(failures)), deadline - time.monotonic()
+        time.sleep(max(0.0, min(pause, left)))
+        if left <= pause:
+            raise TimedOut(f"{self.url} has not answered in time") from error
 
     def _send(
         self,
@@ -461,9 +482,14 @@ class Hone:
         *,
         headers: dict[str, str] | None = None,
         stream: bool = False,
+        deadline: float = math.inf,
         **options: Any,
     ) -> httpx.Response:
-        """Send a request until it is answered for good; with `stream` leave the body unread."""
+        """Send a request until it is answered for good; with `stream` leave the body unread.
+
+        Raises TimedOut at the deadline; each attempt has at least `LEAST_S` seconds.
+        """
+        limits = httpx.Timeout(options.pop("timeout", self._http.timeout))
         sent = httpx.Headers(self._headers | (headers or {}))
         if method in ("POST", "PATCH"):
             sent.setdefault("Idempotency-Key", str(uuid.uuid4()))
@@ -472,7 +498,10 @@ class Hone:
         while True:
             error: ApiError | ServerUnreachable
             try:
-                request = self._http.build_request(method, self.url + path, headers=sent, **options)
+                timeout = _within(limits, max(LEAST_S, deadline - time.monotonic()))
+                request = self._http.build_request(
+                    method, self.url + path, headers=sent, timeout=timeout, **options
+                )
                 response = self._http.send(request, stream=stream)
                 if response.is_success or response.status_code == 304:
                     return response
@@ -489,7 +518,7 @@ class Hone:
             failures += 1
             if failures > self.max_retries or (may_have_arrived and not is_repeatable):
                 raise error
-            self._rest(error, failures)
+            self._rest(error, failures, deadline)
 
     def _accept(self, response: httpx.Response) -> None:
         """Return if events follow, or none ever will (204); else raise what the answer says."""
@@ -551,6 +580,18 @@ def _idempotent(key: str | None) -> dict[str, str]:
 
 def _if_match(last_event: int | None) -> dict[str, str]:
     return {} if last_event is None else {"If-Match": f'"{last_event}"'}
+
+
+def _deadline(timeout: float | None) -> float:
+    return math.inf if timeout is None else time.monotonic() + timeout
+
+
+def _within(limits: httpx.Timeout, left: float) -> httpx.Timeout:
+    """Return limits of which none is above what is left, unless that is without end."""
+    if left == math.inf:
+        return limits
+    capped = {name: left if it is None else min(it, left) for name, it in limits.as_dict().items()}
+    return httpx.Timeout(**capped)
 
 
 def _pause(failures: int) -> float:
