@@ -65,7 +65,7 @@ def test_every_error_of_the_server_has_a_class_in_typescript() -> None:
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("scene", ["verifies", "repeats"])
+@pytest.mark.parametrize("scene", ["verifies", "repeats", "distrusts", "ends", "watches"])
 async def test_it_does_without_a_service_what_its_scene_says(package: Path, scene: str) -> None:
     process = await play(package, scene)
     assert await said(process) == scene
