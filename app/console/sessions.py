@@ -15,7 +15,15 @@ from app.access.keyring import Keyring
 from app.access.people import SignInFailed
 from app.access.signed import SESSION_COOKIE
 from app.console.pages import message_page
-from app.contract.errors import BodyTooLarge, FieldError, HoneError, InvalidRequest, NotFound
+from app.contract.access import Scope
+from app.contract.errors import (
+    BodyTooLarge,
+    FieldError,
+    Forbidden,
+    HoneError,
+    InvalidRequest,
+    NotFound,
+)
 
 if TYPE_CHECKING:
     from app.access.openid import OpenIdProvider
@@ -95,6 +103,8 @@ async def sign_in(request: Request, directory: Callers) -> Response:
     except KeyEnded as ended:
         metering.refused(ended.record.tenant, ended.record.id, ended.status)
         raise
+    if Scope.READ not in caller.scopes:
+        raise Forbidden("this API key allows no reading, which the console needs (`read`)")
     await _end(request, directory)  # the browser forgets the session before
     await _record(request, caller, "signIn")
     response = Response(status_code=204)

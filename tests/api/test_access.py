@@ -608,6 +608,14 @@ async def test_refused_requests_are_one_entry_a_minute_and_push_no_action_out(
         assert len({it["at"][:16] for it in own}) == len(own) <= 2  # a new minute may begin
 
 
+async def test_a_key_that_reads_nothing_begins_no_session(guarded: str, keyring: Keyring) -> None:
+    key = await keyring.create(OPERATOR, KeyRequest(scopes=(Scope.SUBMIT,)))
+    async with client(guarded) as page:
+        refused = await page.post("/console/session", json={"key": key.key})
+        assert "the console needs (`read`)" in problem(refused, 403, "forbidden")["detail"]
+        assert "set-cookie" not in refused.headers
+
+
 async def test_without_fetch_metadata_a_session_acts_for_the_origin_of_the_server_alone(
     guarded: str, keyring: Keyring
 ) -> None:

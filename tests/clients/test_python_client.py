@@ -1,6 +1,7 @@
 """The Python client without a server: retries, errors, streams, other releases of the server."""
 
 import json
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from typing import Any
 
@@ -79,6 +80,58 @@ def test_a_submission_is_repeated_with_the_same_key() -> None:
     assert [json.loads(it.content) for it in requests] == [{"threshold": 0.5, "draft": "Text"}] * 4
 
 
+LOST = httpx.ReadError("the proxy was restarted")
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda client: client.finish("ref_1"),
+        lambda client: client.change("ref_1", if_match=3, threshold=0.5),
+        lambda client: client.review("ref_1", action="approve"),
+        lambda client: client.request("POST", "/v1/endpoints/ep_1/rotate"),
+        lambda client: client.request("POST", "/openai/v1/responses", headers={"X-A": "b"}),
+    ],
+)
+def test_a_command_whose_answer_is_lost_is_repeated_with_the_same_key(
+    call: Callable[[hone.Hone], object],
+) -> None:
+    client, requests = client_of(LOST, httpx.Response(200, json={**SNAPSHOT, "threshold": 0.5}))
+    call(client)
+    first, second = (it.headers["Idempotency-Key"] for it in requests)
+    assert first == second
+    assert "Idempotency-Key" not in get_of(client_of(httpx.Response(200, json=SNAPSHOT))).headers
+
+
+def get_of(made: tuple[hone.Hone, list[httpx.Request]]) -> httpx.Request:
+    client, requests = made
+    client.get("ref_1")
+    return requests[0]
+
+
+@pytest.mark.parametrize("lost", [LOST, httpx.Response(502, text="<html>")])
+def test_what_is_gone_after_an_answer_was_lost_was_erased(
+    lost: httpx.Response | Exception,
+) -> None:
+    client, requests = client_of(lost, problem(404, "not_found"), problem(404, "not_found"))
+    client.erase("ref_1")
+    assert len(requests) == 2
+    with pytest.raises(hone.NotFound):
+        client.erase("ref_2")
+
+
+@pytest.mark.parametrize(
+    "path", ["/v1/keys", "/v1/keys/key_1/rotate", "/v1/endpoints", "/v1/presets/p/proposals"]
+)
+def test_where_no_key_is_taken_only_what_was_not_sent_is_repeated(path: str) -> None:
+    client, requests = client_of(
+        httpx.ConnectError("refused"), problem(429, "rate_limited"), LOST, LOST
+    )
+    with pytest.raises(hone.ServerUnreachable, match="the proxy was restarted"):
+        client.request("POST", path, json={})
+    assert len(requests) == 3
+
+
 def test_retries_have_an_end() -> None:
     client, requests = client_of(*[httpx.ConnectError("refused")] * 3, max_retries=2)
     with pytest.raises(hone.ServerUnreachable, match=r"hone\.test is unreachable: refused"):
@@ -103,6 +156,43 @@ def test_a_refusal_is_not_repeated_and_says_what_is_wrong() -> None:
     title, *rest = str(error).splitlines()
     assert title == "The request is invalid: 1 field is wrong"
     assert rest == ["  /threshold: must be at most 1", "  must have a draft"]
+
+
+@pytest.mark.parametrize(
+    ("errors", "read"),
+    [
+        (["upstream"], []),
+        ({"upstream": 1}, []),
+        ([{"pointer": 7}, None], [{"pointer": 7}]),
+    ],
+)
+def test_what_a_gateway_calls_errors_does_no_harm(errors: object, read: object) -> None:
+    client, _ = client_of(httpx.Response(400, json={"code": "x", "errors": errors}))
+    with pytest.raises(hone.ApiError) as caught:
+        client.get("ref_1")
+    assert (caught.value.code, caught.value.errors) == ("x", read)
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda client: client.get("ref_1"),
+        lambda client: client.wait("ref_1"),
+        lambda client: client.submit("Text"),
+        lambda client: client.iterations("ref_1"),
+        lambda client: list(client.list()),
+        lambda client: list(client.batch_results("batch_1")),
+        lambda client: client.get_batch("batch_1"),
+        lambda client: client.change("ref_1", threshold=0.5),
+    ],
+)
+@pytest.mark.parametrize("body", [b"<html>\n</html>", b'{"status": "ok"}', b'{"id": 101}', b"[]"])
+def test_the_answer_of_another_program_is_not_taken_for_hones(
+    call: Callable[[hone.Hone], object], body: bytes
+) -> None:
+    client, _ = client_of(httpx.Response(200, content=body))
+    with pytest.raises(hone.NotHone):
+        call(client)
 
 
 def test_an_exhausted_quota_is_not_waited_for() -> None:
@@ -134,6 +224,36 @@ def test_a_wait_has_an_end() -> None:
     assert isinstance(caught.value, TimeoutError)
 
 
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda client: client.refine("Text", timeout=2),
+        lambda client: client.wait("ref_1", timeout=2),
+        lambda client: client.wait_for_batch("batch_1", timeout=2),
+    ],
+)
+def test_no_attempt_and_no_pause_lasts_longer_than_the_wait(
+    call: Callable[[hone.Hone], object],
+) -> None:
+    client, requests = client_of(
+        httpx.ReadTimeout("silent"), problem(503, "", **{"Retry-After": "60"})
+    )
+    with pytest.raises(hone.TimedOut, match="not answered in time"):
+        call(client)
+    longest = [max(it.extensions["timeout"].values()) for it in requests]
+    assert len(longest) == 2
+    assert max(longest) <= 2
+
+
+def test_a_held_request_ends_with_the_wait() -> None:
+    client, requests = client_of(
+        httpx.Response(200, json=SNAPSHOT), *[httpx.ReadTimeout("silent")] * 9
+    )
+    with pytest.raises(hone.TimedOut, match="ref_1 is running"):
+        client.wait("ref_1", timeout=1)
+    assert [max(it.extensions["timeout"].values()) for it in requests][:2] == [1.0, 1.0]
+
+
 def test_a_batch_takes_dictionaries_that_were_made_before() -> None:
     client, requests = client_of(httpx.Response(202, json={"id": "batch_1"}))
     plain = {"mail-1": {"draft": "Text"}}
@@ -162,9 +282,11 @@ def test_lists_are_read_page_by_page() -> None:
     )
 
 
+STREAM = {"Content-Type": "text/event-stream"}
+
+
 def stream(*lines: str) -> httpx.Response:
-    headers = {"Content-Type": "text/event-stream"}
-    return httpx.Response(200, headers=headers, content="\n".join([*lines, "", ""]).encode())
+    return httpx.Response(200, headers=STREAM, content="\n".join([*lines, "", ""]).encode())
 
 
 def message(number: int, type_: str) -> list[str]:
@@ -184,6 +306,49 @@ def test_a_stream_that_breaks_is_resumed_after_the_last_event() -> None:
     assert seen[0].data == {"number": 1}
     assert [it.headers["Last-Event-ID"] for it in requests] == ["0", "1", "1", "1"]
     assert PATIENCE_S > 60
+
+
+def test_a_stream_that_may_not_be_opened_raises_the_problem() -> None:
+    client, requests = client_of(problem(429, "quota_exceeded", **{"Retry-After": "0"}))
+    with pytest.raises(hone.QuotaExceeded):
+        list(client.events("ref_1"))
+    assert len(requests) == 1
+
+
+@pytest.mark.parametrize("what", ["events", "get"])
+def test_each_attempt_waits_as_long_as_the_server_asks(what: str) -> None:
+    asked_to_wait = list[float]()
+
+    def stop(error: hone.HoneError, failures: int) -> None:
+        assert isinstance(error, hone.ApiError | hone.ServerUnreachable)
+        asked_to_wait.append(error.retry_after_s)
+        if failures == 2:
+            raise error
+
+    refusals = [problem(429, "rate_limited", **{"Retry-After": it}) for it in ("0.5", "7")]
+    client, _ = client_of(*refusals, on_retry=stop)
+    with pytest.raises(hone.HoneError):
+        list(client.events("ref_1")) if what == "events" else client.get("ref_1")
+    assert asked_to_wait == [0.5, 7.0]
+
+
+def test_a_redirected_stream_is_not_taken_for_hones() -> None:
+    client, _ = client_of(httpx.Response(301, headers={"Location": "https://elsewhere.test"}))
+    with pytest.raises(hone.NotHone, match=r"redirects to https://elsewhere\.test"):
+        list(client.events("ref_1"))
+
+
+def test_only_time_without_any_answer_counts_against_the_patience() -> None:
+    """A stream that is quiet until it breaks has been answered, whenever the last event came."""
+    breaking = [httpx.Response(200, headers=STREAM, stream=Breaking()) for _ in range(3)]
+    client, _ = client_of(*breaking, stream(*message(1, "refinement.canceled")), patience_s=0.0)
+    assert [it.event for it in client.events("ref_1")] == [1]
+
+
+class Breaking(httpx.SyncByteStream):
+    def __iter__(self) -> Iterator[bytes]:
+        yield b": still here\n\n"
+        raise LOST
 
 
 def test_what_has_nothing_left_to_see_ends() -> None:

@@ -3,6 +3,7 @@
 import asyncio
 import re
 
+import httpx
 import pytest
 
 import hone
@@ -78,3 +79,43 @@ async def test_a_result_that_does_not_pass_says_so_and_is_refused_if_it_must_pas
 
     caplog.set_level("WARNING", "hone")
     await asyncio.to_thread(run)
+
+
+class LosingTransport(httpx.HTTPTransport):
+    """A proxy that loses the first answer to each request that changes something."""
+
+    lost: str = ""
+
+    def handle_request(self, request: httpx.Request) -> httpx.Response:
+        response = super().handle_request(request)
+        asked = f"{request.method} {request.url.path}"
+        if request.method == "GET" or asked == self.lost:
+            return response
+        response.read()
+        self.lost = asked
+        raise httpx.ReadError("the proxy was restarted", request=request)
+
+
+async def test_a_proxy_that_loses_each_first_answer_is_not_noticed(service: RunningService) -> None:
+    def steer() -> None:
+        with (
+            httpx.Client(transport=LosingTransport(), timeout=60) as proxied,
+            hone.Hone(url_of(service.settings), http_client=proxied) as client,
+        ):
+            paused = client.submit(task="Explain.", review={"when": "each_iteration"})
+            for event in client.events(paused):
+                if event.type == "refinement.paused":
+                    break
+            seen = client.get(paused).last_event
+            assert client.change(paused, if_match=seen, threshold=0.99).threshold == 0.99
+            assert client.finish(paused).id == paused.id
+            assert client.wait(paused, timeout=60).stop_reason == "finished_early"
+            client.rate(paused, path="iterations/1", score=0.4)
+            again = client.continue_from(paused, max_iterations=1)
+            assert [it.id for it in client.list() if it.parent == paused.id] == [again.id]
+            client.cancel(again)
+            client.erase(paused)
+            with pytest.raises(hone.NotFound):
+                client.get(paused)
+
+    await asyncio.to_thread(steer)

@@ -65,9 +65,10 @@ def test_every_error_of_the_server_has_a_class_in_typescript() -> None:
 
 
 @pytest.mark.long
-async def test_it_verifies_webhooks(package: Path) -> None:
-    process = await play(package, "verifies")
-    assert await said(process) == "verified"
+@pytest.mark.parametrize("scene", ["verifies", "repeats", "distrusts", "ends", "watches"])
+async def test_it_does_without_a_service_what_its_scene_says(package: Path, scene: str) -> None:
+    process = await play(package, scene)
+    assert await said(process) == scene
     await process.communicate()
 
 

@@ -1,11 +1,12 @@
 // What the test of the TypeScript client runs: `node typescript_client.mjs CLIENT URL SCENE`.
 import assert from 'node:assert/strict';
 import { createHmac } from 'node:crypto';
+import { createServer } from 'node:http';
 import { createInterface } from 'node:readline';
 
 const [, , client, url, scene] = process.argv;
-const { Hone, InvalidRequest, NotFound, NotPassed, PreconditionFailed, ServerUnreachable, TimedOut, WebhookRejected, verifyWebhook } =
-  await import(client);
+const { ApiError, Hone, InvalidRequest, NotFound, NotHone, NotPassed, PreconditionFailed, QuotaExceeded, ...rest } = await import(client);
+const { ServerUnreachable, TimedOut, WebhookRejected, verifyWebhook } = rest;
 const hone = new Hone({ url, maxRetries: 99 });
 const say = (what) => console.log(JSON.stringify(what));
 const lines = createInterface({ input: process.stdin })[Symbol.asyncIterator]();
@@ -91,6 +92,134 @@ async function outlasts() {
   say('outlasted');
 }
 
+const LOST = new TypeError('terminated');
+const REFUSED = new TypeError('fetch failed', { cause: Object.assign(new Error('refused'), { code: 'ECONNREFUSED' }) });
+const SNAPSHOT = { id: 'ref_1', status: 'running', last_event: 3 };
+const json = (status, body, headers = {}) => Response.json(body, { status, headers });
+const problem = (status, code) => json(status, { code, title: 'T', detail: 'D' });
+
+/** Return a client whose server gives these answers, the last one for ever, and the requests that it gets. */
+function scripted(...answers) {
+  const requests = [];
+  const answer = async (url, init) => {
+    requests.push({ url: String(url), ...init });
+    const next = answers.length > 1 ? answers.shift() : answers[0];
+    if (next instanceof Error) throw next;
+    return next.clone();
+  };
+  return [new Hone({ url: 'http://hone.test', fetch: answer, patience: 0 }), requests];
+}
+
+async function all(generator) {
+  const found = [];
+  for await (const each of generator) found.push(each);
+  return found;
+}
+
+async function repeats() {
+  for (const call of [
+    (it) => it.finish('ref_1'),
+    (it) => it.change('ref_1', { threshold: 0.5 }, 3),
+    (it) => it.review('ref_1', { action: 'approve' }),
+    (it) => it.request('/v1/endpoints/ep_1/rotate', { method: 'POST' }),
+  ]) {
+    const [client, requests] = scripted(LOST, json(200, { ...SNAPSHOT, threshold: 0.5 }));
+    await call(client);
+    const [first, second] = requests.map((it) => it.headers.get('Idempotency-Key'));
+    assert.ok(first && first === second);
+  }
+  const [erasing] = scripted(LOST, problem(404, 'not_found'));
+  await erasing.erase('ref_1');
+  await assert.rejects(erasing.erase('ref_1'), NotFound);
+  for (const path of ['/v1/keys', '/v1/keys/key_1/rotate', '/v1/endpoints', '/v1/presets/p/proposals']) {
+    const [client, requests] = scripted(REFUSED, problem(429, 'rate_limited'), LOST);
+    await assert.rejects(client.request(path, { method: 'POST', json: {} }), ServerUnreachable);
+    assert.equal(requests.length, 3);
+  }
+  say('repeats');
+}
+
+const html = () => new Response('<html>', { headers: { 'Content-Type': 'text/html' } });
+
+async function distrusts() {
+  const server = createServer((request, response) => {
+    if (request.url.startsWith('/elsewhere')) return response.setHeader('Content-Type', 'application/json').end('{"id":"ref_1"}');
+    response.writeHead(301, { Location: `/elsewhere${request.url}` }).end();
+  });
+  await new Promise((resolve) => server.listen(0, '127.0.0.1', resolve));
+  const redirected = new Hone({ url: `http://127.0.0.1:${server.address().port}` });
+  const calls = [
+    (it) => it.submit('Text'),
+    (it) => it.refine('Text'),
+    (it) => it.wait('ref_1'),
+    (it) => all(it.events('ref_1')),
+    (it) => all(it.list()),
+    (it) => it.report('ref_1'),
+    (it) => it.iterations('ref_1'),
+    (it) => it.change('ref_1', { threshold: 0.5 }),
+    (it) => all(it.batchResults('batch_1')),
+  ];
+  for (const call of calls) {
+    await assert.rejects(call(redirected), (error) => error instanceof NotHone && /redirects to \/elsewhere/.test(error.message));
+    for (const answer of [html(), json(200, { status: 'ok' }), json(200, { id: 101 }), json(200, [])]) {
+      await assert.rejects(call(scripted(answer)[0]), NotHone);
+    }
+  }
+  for (const errors of [{ upstream: 1 }, ['upstream'], [{ detail: 'x' }, null]]) {
+    const [client, requests] = scripted(json(400, { code: 'x', errors }));
+    await assert.rejects(client.get('ref_1'), (error) => error instanceof ApiError && error.code === 'x');
+    assert.equal(requests.length, 1);
+  }
+  await assert.rejects(scripted(json(400, { code: 7 }))[0].get('ref_1'), (error) => error instanceof ApiError && error.code === '');
+  say('distrusts');
+}
+
+/** A server that accepts and never answers, and one that asks to come again late. */
+async function ends() {
+  setInterval(() => {}, 1000); // the timers of signals keep no process running
+  const silent = (_, { signal }) => new Promise((_, reject) => signal.addEventListener('abort', () => reject(signal.reason)));
+  const late = async () => json(503, { code: 'unavailable' }, { 'Retry-After': '60' });
+  for (const fetch of [silent, late]) {
+    const client = new Hone({ url: 'http://hone.test', fetch });
+    await assert.rejects(client.refine('Text', {}, { timeout: 50 }), TimedOut);
+    await assert.rejects(client.wait('ref_1', { timeout: 50 }), TimedOut);
+    await assert.rejects(client.waitForBatch('batch_1', { timeout: 50 }), TimedOut);
+  }
+  await assert.rejects(scripted(json(200, SNAPSHOT))[0].wait('ref_1', { timeout: 0 }), /ref_1 is running/);
+  say('ends');
+}
+
+const stream = (...pieces) =>
+  new Response(
+    new ReadableStream({
+      pull(controller) {
+        const piece = pieces.shift();
+        if (piece instanceof Error) controller.error(piece);
+        else if (piece) controller.enqueue(new TextEncoder().encode(piece));
+        else controller.close();
+      },
+    }),
+    { headers: { 'Content-Type': 'text/event-stream' } },
+  );
+
+async function watches() {
+  const [refused, requests] = scripted(problem(429, 'quota_exceeded'));
+  await assert.rejects(all(refused.events('ref_1')), QuotaExceeded);
+  assert.equal(requests.length, 1);
+  for (const call of [(it, signal) => it.get('ref_1', { signal }), (it, signal) => all(it.events('ref_1', { signal }))]) {
+    const [busy, asked] = scripted(json(429, { code: 'rate_limited' }, { 'Retry-After': '7' }));
+    await assert.rejects(call(busy, AbortSignal.timeout(1000)), DOMException);
+    assert.equal(asked.length, 1); // the pauses of the client's own are shorter than a second
+  }
+  // However late a stream breaks, the server had answered: only the time since then counts against the patience.
+  const ended = stream('data: {"event": 1, "type": "refinement.canceled", "data": {}}\n\n');
+  const quiet = () => stream(': still here\n\n', LOST);
+  const [client] = scripted(quiet(), quiet(), quiet(), ended);
+  assert.deepEqual((await all(client.events('ref_1'))).map((it) => it.event), [1]);
+  await assert.rejects(all(scripted(stream('data: <html>\n\n'))[0].events('ref_1')), NotHone);
+  say('watches');
+}
+
 async function verifies() {
   const secret = `whsec_${Buffer.from('a secret of 24 characters').toString('base64')}`;
   const body = JSON.stringify({ type: 'refinement.completed', timestamp: 't', data: { id: 'ref_1', name: 'Grüße' } });
@@ -118,8 +247,8 @@ async function verifies() {
   const refused = new InvalidRequest(422, { title: 'Invalid', detail: 'no line has a valid request; line 2', errors });
   const lines = ['Invalid: no line has a valid request; line 2', '  /request/draft: must not be empty', '  must have a draft'];
   assert.deepEqual(refused.message.split('\n'), lines);
-  say('verified');
+  say('verifies');
 }
 
-await { survives, steers, outlasts, verifies }[scene]();
+await { survives, steers, outlasts, repeats, distrusts, ends, watches, verifies }[scene]();
 process.exit(0);

@@ -74,7 +74,7 @@ export function BatchList({ query }: { query: URLSearchParams }) {
   );
 }
 
-const ENDED = ['passed', 'best_effort', 'failed', 'canceled', 'invalid'] as const;
+const ENDED = ['passed', 'best_effort', 'failed', 'canceled', 'invalid', 'erased'] as const;
 
 /** A bar of what has ended, and the counts in words. */
 function Progress({ of: { counts } }: { of: Batch }) {

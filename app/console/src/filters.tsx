@@ -1,7 +1,7 @@
 /** The filters of the list. They stand in the address, so that a list can be passed on. */
 import { useState } from 'preact/hooks';
 import { hone } from './api.js';
-import { Committed, useLoaded, words } from './parts.js';
+import { Committed, localTime, useLoaded, words } from './parts.js';
 import { hrefOf, navigate, setQuery } from './router.js';
 import { isolated } from './title.js';
 
@@ -91,7 +91,11 @@ function Fields({ query }: { query: URLSearchParams }) {
       {TIMES.map(([name, title]) => (
         <label>
           {title}
-          <Committed type="datetime-local" value={query.get(name) ?? ''} commit={change(name)} />
+          <Committed
+            type="datetime-local"
+            value={localTime(query.get(name))}
+            commit={(text) => change(name)(text && new Date(text).toISOString())}
+          />
         </label>
       ))}
       <label>

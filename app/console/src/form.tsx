@@ -23,7 +23,7 @@ interface Shown extends OfRequest {
 
 export function More({ request, setRequest, errors, ready }: Shown) {
   const { value: schema, failure } = useLoaded((signal) => hone.request<Schema>('/console/schema', { signal }), []);
-  const { value: models } = useLoaded((signal) => hone.request<{ data: { model: string }[] }>('/v1/models', { signal }), []);
+  const { value: models } = useLoaded((signal) => hone.request<types.ModelList>('/v1/models', { signal }), []);
   useEffect(() => schema && ready(), [schema]);
   if (!schema) return failure === undefined ? <Loading /> : <Failure of={failure} />;
   const properties = schema.properties ?? {};
@@ -32,7 +32,7 @@ export function More({ request, setRequest, errors, ready }: Shown) {
   const fields = (only: string[]) => <Properties schema={schema} value={request} pointer="" onChange={change} only={only} />;
   return (
     <FormContext.Provider value={{ schema, errors, models: 'models' }}>
-      <datalist id="models">{models?.data.map((it) => <option value={it.model} />)}</datalist>
+      <datalist id="models">{[...namesOf(models)].map((it) => <option value={it} />)}</datalist>
       <Title request={request} setRequest={setRequest} />
       <Presets request={request} setRequest={setRequest} />
       <Files request={request} setRequest={setRequest} />
@@ -50,6 +50,10 @@ export function More({ request, setRequest, errors, ready }: Shown) {
     </FormContext.Provider>
   );
 }
+
+/** The models that can be called and are known by name: all of a provider, or those with a price. */
+const namesOf = (models?: types.ModelList): Set<string> =>
+  new Set(models?.data.filter((it) => !it.missing).flatMap((it) => [...it.names, ...it.priced.map((priced) => priced.model)]));
 
 /** A name for people, which the metadata has; without one it is the first words of the text. */
 function Title({ request, setRequest }: OfRequest) {

@@ -2,6 +2,7 @@
 import { ApiError, type schema as types } from 'hone';
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from 'preact/hooks';
 import { hone, type Session } from './api.js';
+import { jsonOf } from './code.js';
 import { Recent, WaitingForMe } from './list.js';
 import { costText, Failure, Loading, Name, useLoaded } from './parts.js';
 import { isLasting, reading } from './reading.js';
@@ -67,6 +68,7 @@ function RequestForm({ from, keptAs, isHome }: { from: Request | null; keptAs: s
   const [request, setRequest] = useState<Request>(() => (isOfSent() ? kept(sentAs) : from ? withoutSecrets(from)[0] : kept(keptAs)));
   const first = useRef(request); // what is not changed need not be kept, such as what was sent
   const [failure, setFailure] = useState<unknown>();
+  const [typed, setTyped] = useState<string>(); // how a draft that is an object is written while it is edited
   const [isSending, setSending] = useState(false);
   const [isMore, setMore] = useState(() => !isHome || Object.keys(request).some((it) => !TEXTS.includes(`/${it}`)));
   const [isReady, setReady] = useState(false); // whether the fields of the rest are there
@@ -115,6 +117,15 @@ function RequestForm({ from, keptAs, isHome }: { from: Request | null; keptAs: s
     const { [name]: _, ...others } = request;
     setRequest(text ? { ...others, [name]: text } : others);
   };
+  const draft = request['draft'];
+  const isObject = useRef(false); // whether the text is JSON for an object, also while it is edited
+  isObject.current = draft !== undefined && (isObject.current || typeof draft === 'object');
+  const changeDraft = (text: string) => {
+    setTyped(text);
+    const object = isObject.current ? objectOf(text) : undefined;
+    if (object) setRequest({ ...request, draft: object });
+    else change('draft', text);
+  };
   const isTaskAlone = !request['draft'] && Boolean(request['task']);
   return (
     <form ref={form} class="request" onSubmit={submit} onKeyDown={type} noValidate>
@@ -127,9 +138,11 @@ function RequestForm({ from, keptAs, isHome }: { from: Request | null; keptAs: s
             rows={11}
             placeholder="Paste a text here."
             aria-invalid={errors.has('/draft')}
-            value={String(request['draft'] ?? '')}
-            onInput={(event) => change('draft', event.currentTarget.value)}
+            value={typeof draft === 'object' ? (typed ?? jsonOf(draft, 2)) : String(draft ?? '')}
+            onInput={(event) => changeDraft(event.currentTarget.value)}
+            onBlur={() => setTyped(undefined)}
           />
+          {isObject.current && typeof draft !== 'object' && <span class="error">This is no JSON object: as it stands, it is a text.</span>}
           {errors.has('/draft') && <span class="error">{errors.get('/draft')}</span>}
         </label>
         <div class="wish">
@@ -195,6 +208,15 @@ function Rest(of: Folded) {
 /** Whether this entry of the browser's history is of a form that was sent. */
 const isOfSent = (): boolean => Boolean((history.state as { isSent?: boolean } | null)?.isSent);
 
+function objectOf(text: string): object | undefined {
+  try {
+    const value: unknown = JSON.parse(text);
+    return typeof value === 'object' && value !== null && !Array.isArray(value) ? value : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
 /** What was typed outlives a reload, and a session that ends; each key has its own. */
 function kept(name: string): Request {
   try {
@@ -217,19 +239,21 @@ function errorsOf(failure: unknown): Map<string, string> {
   return new Map(failure.errors.map((it) => [it.pointer, it.detail]));
 }
 
-/** Return a request without what is masked in it, and whether something was. */
-function withoutSecrets(request: Request): [Request, boolean] {
+/** Return a request without what is masked in it or left out, and whether something was masked. A null within a text or schema stays. */
+export function withoutSecrets(request: Request): [Request, boolean] {
   let isMasked = false;
   const strip = (value: unknown): unknown => {
     if (Array.isArray(value)) return value.map(strip);
     if (typeof value !== 'object' || value === null) return value;
     const members = Object.entries(value).filter(([, it]) => {
       isMasked ||= it === MASKED;
-      return it !== MASKED && it !== null;
+      return it !== MASKED;
     });
     return Object.fromEntries(members.map(([name, it]) => [name, strip(it)]));
   };
-  return [strip(request) as Request, isMasked];
+  const { draft, ...rest } = Object.fromEntries(Object.entries(request).filter(([, it]) => it !== null));
+  const stripped = strip(rest) as Request;
+  return [draft === undefined ? stripped : { draft, ...stripped }, isMasked];
 }
 
 /** What the request costs, asked when typing has paused. */

@@ -70,23 +70,34 @@ export const costText = (usd: number | null | undefined): string =>
 
 export function secondsText(seconds: number): string {
   if (seconds < 0.1) return `${Math.round(1_000 * seconds)} ms`;
-  if (seconds < 60) return `${seconds.toFixed(seconds < 10 ? 1 : 0)} s`;
-  if (seconds < 3600) return `${Math.floor(seconds / 60)} min ${Math.round(seconds % 60)} s`;
-  return `${Math.floor(seconds / 3600)} h ${Math.round((seconds % 3600) / 60)} min`;
+  if (seconds < 9.95) return `${seconds.toFixed(1)} s`;
+  const whole = Math.round(seconds);
+  if (whole < 60) return `${whole} s`;
+  if (whole < 3600) return `${Math.floor(whole / 60)} min ${whole % 60} s`;
+  const minutes = Math.round(whole / 60);
+  return `${Math.floor(minutes / 60)} h ${minutes % 60} min`;
+}
+
+/** A time as a field for a day and a time of day has it: in the time zone of the browser. */
+export function localTime(value: unknown): string {
+  if (typeof value !== 'string' || Number.isNaN(Date.parse(value))) return '';
+  const at = new Date(value);
+  return new Date(at.getTime() - at.getTimezoneOffset() * 60_000).toISOString().slice(0, 16);
 }
 
 const RELATIVE = new Intl.RelativeTimeFormat('en', { numeric: 'auto', style: 'short' });
-const SPANS: [number, Intl.RelativeTimeFormatUnit][] = [
-  [86_400, 'day'],
-  [3_600, 'hour'],
-  [60, 'minute'],
-  [1, 'second'],
+/** Seconds of each unit, and of the one below it: 59.7 s are a minute. */
+const SPANS: [number, Intl.RelativeTimeFormatUnit, number][] = [
+  [86_400, 'day', 3_600],
+  [3_600, 'hour', 60],
+  [60, 'minute', 1],
+  [1, 'second', 1],
 ];
 
 /** How long ago, or in how long; the exact time on hover and for screen readers. */
 export function When({ at }: { at: string }) {
   const seconds = (Date.parse(at) - Date.now()) / 1000;
-  const [size, unit] = SPANS.find(([it]) => Math.abs(seconds) >= it) ?? [1, 'second'];
+  const [size, unit] = SPANS.find(([it, , below]) => Math.round(Math.abs(seconds) / below) * below >= it) ?? [1, 'second'];
   return (
     <time dateTime={at} title={new Date(at).toLocaleString()}>
       {RELATIVE.format(Math.round(seconds / size), unit).replace('.', '')}

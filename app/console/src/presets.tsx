@@ -5,6 +5,7 @@ import { hone, type Session } from './api.js';
 import { jsonOf } from './code.js';
 import { Ask } from './dialog.js';
 import { Failure, Loading, Name, useLoaded, When, words } from './parts.js';
+import { withoutSecrets } from './home.js';
 import { Proposals } from './proposals.js';
 import { hrefOf, Link } from './router.js';
 import { useTitle } from './title.js';
@@ -77,6 +78,8 @@ const DEFAULT = 'default';
 
 function UseByDefault({ of, done, close }: { of: Preset; done: () => void; close: () => void }) {
   const run = async () => {
+    if (withoutSecrets(of.request as Record<string, unknown>)[1])
+      throw new Error(`It has secrets, which are shown to nobody: change its settings, fill them in again, and save them as “${DEFAULT}”.`);
     await hone.request(`/v1/presets/${DEFAULT}`, { method: 'PUT', json: of.request });
     return '';
   };

@@ -1,7 +1,7 @@
 /** A form made from a JSON Schema (draft 2020-12, as pydantic writes it): what is left empty is left out. */
 import { type ComponentChildren, createContext, h } from 'preact';
 import { useContext, useId } from 'preact/hooks';
-import { Committed } from './parts.js';
+import { Committed, localTime } from './parts.js';
 
 export interface Schema {
   $ref?: string;
@@ -90,7 +90,7 @@ interface FieldProperties {
 export function Field(properties: FieldProperties) {
   const { schema: root } = useContext(FormContext);
   const schema = resolved(root, properties.schema);
-  const given = { ...properties, schema };
+  const given = { ...properties, schema, value: properties.value ?? undefined };
   if (schema.const !== undefined) return null;
   if (schema.enum) return <Choice {...given} />;
   if (schema.discriminator) return <Kind {...given} />;
@@ -184,12 +184,6 @@ const Input = (properties: InputProperties) => h('input', properties as never);
 
 const isAddress = (name: string): boolean => name === 'url';
 const asText = (value: unknown): string => (value === undefined || value === null ? '' : typeof value === 'object' ? JSON.stringify(value) : String(value));
-
-function localTime(value: unknown): string {
-  if (typeof value !== 'string' || Number.isNaN(Date.parse(value))) return '';
-  const at = new Date(value);
-  return new Date(at.getTime() - at.getTimezoneOffset() * 60_000).toISOString().slice(0, 16);
-}
 
 const WORD_OF: Record<string, string> = { true: 'yes', false: 'no' };
 const wordOf = (value: unknown): string => WORD_OF[String(value)] ?? String(value);

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import random
+import re
 import time
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -23,7 +25,6 @@ from hone.errors import (
     NotHone,
     ServerUnreachable,
     TimedOut,
-    Unavailable,
 )
 from hone.events import Event, MessageReader, read_event
 from hone.params import (
@@ -41,11 +42,17 @@ Request = RefinementRequest | Mapping[str, Any]
 
 TIMEOUT = httpx.Timeout(30.0, connect=10.0)
 SILENCE_S = 45.0  # three times the interval of the comments of an event stream
+LEAST_S = 1.0  # so that a wait with a timeout of 0 looks once
 HELD_S = 25  # how long the server holds a request for news
 PATIENCE_S = 120.0
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.25, 8.0
 LONGEST_RETRY_AFTER_S = 60.0
+NAMING = {"id": str, "data": list, "line": int}
+"""Fields by which answers are known: one whose class has such a field has it, in any release."""
 REPEATED = {408, 429, 502, 503, 504}
+NOT_SENT = httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout
+REPEATABLE = re.compile(r"/v1/(refinements|batches|estimates|endpoints/[^/]+/rotate\b)|/openai/")
+"""Where a POST with an `Idempotency-Key` takes effect once, however often it is sent."""
 
 
 class Hone:
@@ -55,8 +62,9 @@ class Hone:
     HONE_API_KEY. `timeout` is that of one request, in seconds. A request that finds no server, or
     is answered 408, 429, 502, 503 or 504, is repeated up to `max_retries` times with growing
     pauses: 8 take about 25 s, and longer where `Retry-After` says so (at most 60 s each). Take 0 in
-    a handler that must answer at once. A quota that is used up is not asked again. Submissions
-    carry an `Idempotency-Key`, so that none is made twice. `patience_s` is how long `wait` and
+    a handler that must answer at once. A quota that is used up is not asked again. Each POST and
+    PATCH carries an `Idempotency-Key`, so that nothing is done twice; where the server takes none,
+    as for API keys, what may have arrived is not repeated. `patience_s` is how long `wait` and
     `events` go on without an answer. `on_retry` is called before each pause, with the error and the
     number of failures in a row; what it raises ends the attempts. All methods raise ApiError,
     ServerUnreachable or NotHone.
@@ -79,7 +87,6 @@ class Hone:
         self._on_retry = on_retry
         key = api_key if api_key is not None else os.environ.get("HONE_API_KEY", "")
         self._headers = {"Authorization": f"Bearer {key}"} if key else {}
-        self._timeout = timeout
         self._http = http_client or httpx.Client(timeout=timeout)
         self._owns_http = http_client is None
 
@@ -118,10 +125,11 @@ class Hone:
 
         Waits until it has ended, through restarts of the server, at most `timeout` seconds. Raises
         RefinementFailed or RefinementCanceled, whose `snapshot` has what there is; TimedOut,
-        while the refinement goes on.
+        while the refinement goes on, if it was submitted.
         """
-        snapshot = self.submit(draft, idempotency_key=idempotency_key, **request)
-        return result_of(self.wait(snapshot, timeout=timeout), must_pass=must_pass)
+        deadline = _deadline(timeout)
+        snapshot = self._submit(draft, idempotency_key, request, deadline)
+        return result_of(self._ended(snapshot, deadline), must_pass=must_pass)
 
     def submit(
         self,
@@ -134,11 +142,18 @@ class Hone:
 
         The same `idempotency_key` and request within 24 hours return the same refinement.
         """
+        return self._submit(draft, idempotency_key, request, math.inf)
+
+    def _submit(
+        self, draft: str | None, key: str | None, request: RefinementOptions, deadline: float
+    ) -> models.Snapshot:
         body: dict[str, Any] = dict(request)
         if draft is not None:
             body["draft"] = draft
-        headers = _idempotent(idempotency_key)
-        return self._get(models.Snapshot, "POST", "/v1/refinements", json=body, headers=headers)
+        path, headers = "/v1/refinements", _idempotent(key)
+        return self._get(
+            models.Snapshot, "POST", path, json=body, headers=headers, deadline=deadline
+        )
 
     def get(self, refinement: str | models.Snapshot) -> models.Snapshot:
         """Return a refinement as it is now."""
@@ -151,12 +166,16 @@ class Hone:
 
         Raises TimedOut after `timeout` seconds.
         """
-        started = heard = time.monotonic()
-        snapshot = self.get(refinement)
+        return self._ended(refinement, _deadline(timeout))
+
+    def _ended(self, refinement: str | models.Snapshot, deadline: float) -> models.Snapshot:
+        snapshot = self._get(models.Snapshot, "GET", _path(refinement), deadline=deadline)
+        heard = time.monotonic()
         while snapshot.status not in ("succeeded", "failed", "canceled"):
-            left = HELD_S if timeout is None else min(HELD_S, started + timeout - time.monotonic())
+            late = TimedOut(f"{snapshot.id} is {snapshot.status}: it has not ended in time")
+            left = min(HELD_S, deadline - time.monotonic())
             if left <= 0:
-                raise TimedOut(f"{snapshot.id} is {snapshot.status} after {timeout:g} s")
+                raise late
             try:
                 response = self._send(
                     "GET",
@@ -164,14 +183,18 @@ class Hone:
                     params={"wait": max(1, round(left))},
                     headers={"If-None-Match": f'"{snapshot.last_event}"'},
                     timeout=SILENCE_S,
+                    deadline=deadline,
                 )
-            except (ServerUnreachable, Unavailable):
-                if time.monotonic() - heard > self.patience_s:
+            except TimedOut as error:
+                raise late from error
+            except (ServerUnreachable, ApiError) as error:
+                if not _is_passing(error) or time.monotonic() - heard > self.patience_s:
                     raise
+                time.sleep(FIRST_PAUSE_S)
                 continue
             heard = time.monotonic()
             if response.status_code != 304:
-                snapshot = decode(models.Snapshot, response.json())
+                snapshot = self._decoded(models.Snapshot, response.content)
         return snapshot
 
     def events(
@@ -189,28 +212,34 @@ class Hone:
         with `excerpts`, long texts in events are cut.
         Raises ServerUnreachable when no server has answered for `patience_s`.
         """
-        failed_since, has_ended, failures = 0.0, False, 0
+        failures, failed_since, has_ended = 0, math.inf, False
         asked = {"deltas": deltas, "excerpts": excerpts}
         query = {name: "true" for name, is_asked in asked.items() if is_asked}
+        url = httpx.URL(f"{self.url}{_path(refinement)}/events", params=query)
+        headers = self._headers | {"Accept": "text/event-stream"}
+        timeout = httpx.Timeout(SILENCE_S, connect=10.0)
         while not has_ended:
+            headers["Last-Event-ID"] = str(after)
             try:
-                for event in self._stream(refinement, after, query):
-                    failures = 0
-                    if event is None:
-                        return
-                    after = max(after, event.event)
-                    has_ended = event.is_terminal
-                    yield event
+                with self._http.stream("GET", url, headers=headers, timeout=timeout) as response:
+                    self._accept(response)
+                    failed_since, has_ended = math.inf, response.status_code == 204
+                    for event in _events_of(response):
+                        failures, after = 0, max(after, event.event)
+                        has_ended = event.is_terminal
+                        yield event
                 if not has_ended:
                     time.sleep(FIRST_PAUSE_S)
-            except (httpx.TransportError, Unavailable) as error:
-                failures += 1
-                failed_since = time.monotonic() if failures == 1 else failed_since
+            except (httpx.TransportError, ApiError) as error:
+                if not _is_passing(error):
+                    raise
+                failures, now = failures + 1, time.monotonic()
+                failed_since = min(failed_since, now)
                 unreachable = ServerUnreachable(self.url, error)
-                if time.monotonic() - failed_since > self.patience_s:
+                if now - failed_since > self.patience_s:
                     raise unreachable from error
                 self._rest(unreachable, failures)
-            except (ValueError, LookupError) as error:
+            except (ValueError, LookupError, TypeError) as error:
                 raise NotHone(self.url) from error
 
     def list(
@@ -271,22 +300,20 @@ class Hone:
         `if_match`, the `last_event` that the person saw, makes a second reviewer who acts at the
         same time see PreconditionFailed.
         """
-        path, headers = f"{_path(refinement)}/reviews", _idempotent(None) | _if_match(if_match)
+        path, headers = f"{_path(refinement)}/reviews", _if_match(if_match)
         return self._get(models.Snapshot, "POST", path, json=decision, headers=headers)
 
     def rate(
         self, refinement: str | models.Snapshot, **rating: Unpack[RatingRequest]
     ) -> models.Rating:
         """Record a person's score for a draft."""
-        path, headers = f"{_path(refinement)}/ratings", _idempotent(None)
-        return self._get(models.Rating, "POST", path, json=rating, headers=headers)
+        return self._get(models.Rating, "POST", f"{_path(refinement)}/ratings", json=rating)
 
     def retry(
         self, refinement: str | models.Snapshot, **limits: Unpack[LimitsChange]
     ) -> models.Snapshot:
         """Let a failed refinement go on from its journal."""
-        path, headers = f"{_path(refinement)}/retry", _idempotent(None)
-        return self._get(models.Snapshot, "POST", path, json=limits, headers=headers)
+        return self._get(models.Snapshot, "POST", f"{_path(refinement)}/retry", json=limits)
 
     def continue_from(
         self,
@@ -370,14 +397,15 @@ class Hone:
         self, batch: str | models.Batch, *, timeout: float | None = None, every: float = 1.0
     ) -> models.Batch:
         """Return a batch when all of it has ended. Raises TimedOut after `timeout` seconds."""
-        started = time.monotonic()
+        deadline = _deadline(timeout)
         while True:
-            found = self.get_batch(batch)
+            found = self._get(models.Batch, "GET", _batch_path(batch), deadline=deadline)
             if found.ended_at is not None:
                 return found
-            if timeout is not None and time.monotonic() - started > timeout:
-                raise TimedOut(f"{found.id} is {found.status} after {timeout:g} s")
-            time.sleep(every)
+            left = deadline - time.monotonic()
+            if left <= 0:
+                raise TimedOut(f"{found.id} is {found.status}: it has not ended in time")
+            time.sleep(min(every, left))
 
     def batch_results(self, batch: str | models.Batch) -> Iterator[models.BatchResult]:
         """Yield what has ended so far, in the order of the requests."""
@@ -385,9 +413,9 @@ class Hone:
         for piece in self.download(f"{_batch_path(batch)}/results"):
             *lines, pending = (pending + piece).split(b"\n")
             for line in lines:
-                yield decode(models.BatchResult, json.loads(line))
+                yield self._decoded(models.BatchResult, line)
         if pending:
-            yield decode(models.BatchResult, json.loads(pending))
+            yield self._decoded(models.BatchResult, pending)
 
     def cancel_batch(self, batch: str | models.Batch) -> models.Batch:
         """Cancel what has not ended."""
@@ -403,7 +431,7 @@ class Hone:
         """
         response = self._send(method, path, **options)
         if "json" in response.headers.get("Content-Type", ""):
-            return self._json(response)
+            return self._json(response.content)
         return response.text or None
 
     def download(self, path: str) -> Iterator[bytes]:
@@ -418,19 +446,34 @@ class Hone:
             response.close()
 
     def _get(self, kind: type[Answer], method: str, path: str, **options: Any) -> Answer:
-        return decode(kind, self._json(self._send(method, path, **options)))
+        return self._decoded(kind, (self._send(method, path, **options)).content)
 
-    def _json(self, response: httpx.Response) -> Any:
+    def _decoded(self, kind: type[Answer], content: bytes) -> Answer:
+        """Return what a server sent; raise NotHone if it lacks what every such answer has."""
+        value = self._json(content)
+        fields = kind.__dataclass_fields__.keys()  # type: ignore[attr-defined]
+        if not isinstance(value, dict) or not fields & value.keys():
+            raise NotHone(self.url)
+        if not all(isinstance(value.get(name), NAMING[name]) for name in fields & NAMING.keys()):
+            raise NotHone(self.url)
+        return decode(kind, value)
+
+    def _json(self, content: bytes) -> Any:
         try:
-            return response.json()
+            return json.loads(content)
         except ValueError as error:
             raise NotHone(self.url) from error
 
-    def _rest(self, error: HoneError, failures: int, least_s: float = 0.0) -> None:
-        """Wait before the next attempt."""
+    def _rest(
+        self, error: ApiError | ServerUnreachable, failures: int, deadline: float = math.inf
+    ) -> None:
+        """Wait before the next attempt; raise TimedOut at the deadline if that comes first."""
         if self._on_retry:
             self._on_retry(error, failures)
-        time.sleep(max(least_s, _pause(failures)))
+        pause, left = max(error.retry_after_s, _pause(failures)), deadline - time.monotonic()
+        time.sleep(max(0.0, min(pause, left)))
+        if left <= pause:
+            raise TimedOut(f"{self.url} has not answered in time") from error
 
     def _send(
         self,
@@ -439,56 +482,64 @@ class Hone:
         *,
         headers: dict[str, str] | None = None,
         stream: bool = False,
+        deadline: float = math.inf,
         **options: Any,
     ) -> httpx.Response:
-        """Send a request until it is answered for good; with `stream` leave the body unread."""
-        failures = 0
+        """Send a request until it is answered for good; with `stream` leave the body unread.
+
+        Raises TimedOut at the deadline; each attempt has at least `LEAST_S` seconds.
+        """
+        limits = httpx.Timeout(options.pop("timeout", self._http.timeout))
+        sent = httpx.Headers(self._headers | (headers or {}))
+        if method in ("POST", "PATCH"):
+            sent.setdefault("Idempotency-Key", str(uuid.uuid4()))
+        is_repeatable = method != "POST" or bool(REPEATABLE.match(path))
+        failures, may_have_arrived = 0, False
         while True:
-            wait = 0.0
             error: ApiError | ServerUnreachable
             try:
+                timeout = _within(limits, max(LEAST_S, deadline - time.monotonic()))
                 request = self._http.build_request(
-                    method, self.url + path, headers=self._headers | (headers or {}), **options
+                    method, self.url + path, headers=sent, timeout=timeout, **options
                 )
                 response = self._http.send(request, stream=stream)
                 if response.is_success or response.status_code == 304:
                     return response
                 response.read()
-                if response.next_request:
-                    raise NotHone(self.url, f"it redirects to {response.next_request.url}")
-                error = problem_of(response)
-                if response.status_code not in REPEATED or error.code == "quota_exceeded":
+                if may_have_arrived and method == "DELETE" and response.status_code == 404:
+                    return httpx.Response(204, request=request)
+                error = self._refusal(response)
+                if not _is_passing(error):
                     raise error
-                wait = _retry_after(response)
+                may_have_arrived |= error.status != 429
             except httpx.TransportError as failure:
                 error = ServerUnreachable(self.url, failure)
+                may_have_arrived |= not isinstance(failure, NOT_SENT)
             failures += 1
-            if failures > self.max_retries:
+            if failures > self.max_retries or (may_have_arrived and not is_repeatable):
                 raise error
-            self._rest(error, failures, wait)
+            self._rest(error, failures, deadline)
 
-    def _stream(
-        self, refinement: str | models.Snapshot, after: int, query: dict[str, str]
-    ) -> Iterator[Event | None]:
-        """Yield the events of one connection; None if there are no more."""
-        headers = self._headers | {"Accept": "text/event-stream", "Last-Event-ID": str(after)}
-        url = httpx.URL(f"{self.url}{_path(refinement)}/events", params=query)
-        timeout = httpx.Timeout(SILENCE_S, connect=10.0)
-        with self._http.stream("GET", url, headers=headers, timeout=timeout) as response:
-            if response.status_code == 204:
-                yield None
-                return
-            if not response.is_success:
-                response.read()
-                if response.status_code in REPEATED:
-                    raise Unavailable(response.status_code, {"detail": response.text})
-                raise problem_of(response)
-            if not response.headers.get("Content-Type", "").startswith("text/event-stream"):
-                raise NotHone(self.url)
-            reader = MessageReader()
-            for chunk in response.iter_bytes():
-                for message in reader.feed(chunk):
-                    yield read_event(message)
+    def _accept(self, response: httpx.Response) -> None:
+        """Return if events follow, or none ever will (204); else raise what the answer says."""
+        if not response.is_success:
+            response.read()
+            raise self._refusal(response)
+        is_stream = response.headers.get("Content-Type", "").startswith("text/event-stream")
+        if response.status_code != 204 and not is_stream:
+            raise NotHone(self.url)
+
+    def _refusal(self, response: httpx.Response) -> ApiError:
+        if response.next_request:
+            raise NotHone(self.url, f"it redirects to {response.next_request.url}")
+        return problem_of(response)
+
+
+def _events_of(response: httpx.Response) -> Iterator[Event]:
+    reader = MessageReader()
+    for chunk in response.iter_bytes():
+        for message in reader.feed(chunk):
+            yield read_event(message)
 
 
 def problem_of(response: httpx.Response) -> ApiError:
@@ -497,12 +548,21 @@ def problem_of(response: httpx.Response) -> ApiError:
         problem = response.json()
     except ValueError:
         problem = None
-    if not isinstance(problem, dict) or "code" not in problem:
+    if not isinstance(problem, dict) or not isinstance(problem.get("code"), str):
         title = f"{response.status_code} {response.reason_phrase}"
         detail = f"the response of {response.request.url} is not that of a Hone server"
         problem = {"title": title, "detail": detail}
-    kind = CLASSES.get(str(problem.get("code")), ApiError)
-    return kind(response.status_code, problem, response.headers.get("X-Request-Id"))
+    kind = CLASSES.get(problem.get("code", ""), ApiError)
+    error = kind(response.status_code, problem, response.headers.get("X-Request-Id"))
+    error.retry_after_s = _retry_after(response)
+    return error
+
+
+def _is_passing(error: Exception) -> bool:
+    """Return whether the same request may be answered otherwise a little later."""
+    if not isinstance(error, ApiError):
+        return True
+    return error.status in REPEATED and error.code != "quota_exceeded"
 
 
 def _path(refinement: str | models.Snapshot) -> str:
@@ -515,11 +575,23 @@ def _batch_path(batch: str | models.Batch) -> str:
 
 
 def _idempotent(key: str | None) -> dict[str, str]:
-    return {"Idempotency-Key": key or str(uuid.uuid4())}
+    return {"Idempotency-Key": key} if key else {}
 
 
 def _if_match(last_event: int | None) -> dict[str, str]:
     return {} if last_event is None else {"If-Match": f'"{last_event}"'}
+
+
+def _deadline(timeout: float | None) -> float:
+    return math.inf if timeout is None else time.monotonic() + timeout
+
+
+def _within(limits: httpx.Timeout, left: float) -> httpx.Timeout:
+    """Return limits of which none is above what is left, unless that is without end."""
+    if left == math.inf:
+        return limits
+    capped = {name: left if it is None else min(it, left) for name, it in limits.as_dict().items()}
+    return httpx.Timeout(**capped)
 
 
 def _pause(failures: int) -> float:

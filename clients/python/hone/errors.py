@@ -37,6 +37,7 @@ class ServerUnreachable(HoneError):
 
     def __init__(self, server: str, cause: BaseException) -> None:
         self.reason, advice = _explained(cause)
+        self.retry_after_s: float = getattr(cause, "retry_after_s", 0.0)
         was_reached = isinstance(cause, httpx.ReadTimeout | httpx.WriteTimeout)
         fact = f"{server} {'does not answer' if was_reached else 'is unreachable'}: {self.reason}"
         super().__init__("\n".join(filter(None, [fact, advice])))
@@ -95,13 +96,20 @@ class ApiError(HoneError):
     """
 
     code = ""
+    retry_after_s = 0.0
+    """Seconds that the server asks to wait before the request is repeated."""
 
     def __init__(self, status: int, problem: dict[str, Any], request_id: str | None = None) -> None:
         self.status = status
         self.code = str(problem.get("code", self.code))
         self.title = str(problem.get("title", status))
         self.detail = str(problem.get("detail", ""))
-        self.errors: list[dict[str, Any]] = problem.get("errors") or []
+        errors = problem.get("errors")
+        self.errors: list[dict[str, Any]] = [
+            error
+            for error in (errors if isinstance(errors, list) else [])
+            if isinstance(error, dict)
+        ]
         self.request_id = request_id
         advice = ["HONE_API_KEY must have a key for it."] if status == 401 else []
         super().__init__("\n".join([f"{self.title}: {self.detail}", *self._places(), *advice]))
@@ -111,7 +119,9 @@ class ApiError(HoneError):
         places: dict[str, list[str]] = {}
         for error in self.errors:
             if (sentence := str(error.get("detail"))) not in self.detail:
-                places.setdefault(sentence, []).extend(filter(None, [error.get("pointer")]))
+                places.setdefault(sentence, []).extend(
+                    filter(None, [str(error.get("pointer", ""))])
+                )
         for sentence, where in places.items():
             yield f"  {', '.join(where)}{': ' * bool(where)}{sentence}"
 

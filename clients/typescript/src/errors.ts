@@ -12,6 +12,13 @@ export class ServerUnreachable extends HoneError {}
 /** It has not ended in time; it goes on. */
 export class TimedOut extends HoneError {}
 
+/** The answer is not that of a Hone server: the address leads to another program. */
+export class NotHone extends HoneError {
+  constructor(server: string, detail = '') {
+    super(`the response of ${server} is not that of a Hone server${detail && `: ${detail}`}`);
+  }
+}
+
 export interface Problem {
   code?: string;
   title?: string;
@@ -32,9 +39,11 @@ export class ApiError extends HoneError {
     readonly status: number,
     problem: Problem,
     readonly requestId: string | null = null,
+    /** Milliseconds that the server asks to wait before the request is repeated. */
+    readonly retryAfter = 0,
   ) {
-    const errors = problem.errors ?? [];
-    const detail = problem.detail ?? '';
+    const errors = Array.isArray(problem.errors) ? problem.errors.filter((it) => it && typeof it === 'object') : [];
+    const detail = String(problem.detail ?? '');
     const places = new Map<string, string[]>(); // of each sentence about fields that the detail does not have
     for (const it of errors.filter((it) => !detail.includes(it.detail))) {
       places.set(it.detail, [...(places.get(it.detail) ?? []), ...(it.pointer ? [it.pointer] : [])]);

@@ -46,7 +46,10 @@ export async function* messages(body: ReadableStream<Uint8Array>): AsyncGenerato
   }
 }
 
+/** Return the event of a message; throw SyntaxError if it is none. */
 export function readEvent(message: Message): Event {
   const body = JSON.parse(message.data);
-  return message.event === 'step.delta' ? { event: 0, type: 'step.delta', data: body } : body;
+  if (message.event === 'step.delta') return { event: 0, type: 'step.delta', data: body };
+  if (typeof body?.event !== 'number') throw new SyntaxError('no event');
+  return body;
 }

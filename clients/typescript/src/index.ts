@@ -36,6 +36,8 @@ export interface HoneOptions {
   maxRetries?: number | undefined;
   /** Milliseconds for one request: 30,000. */
   timeout?: number | undefined;
+  /** Milliseconds that `wait` and `events` go on without an answer: 120,000. */
+  patience?: number | undefined;
   fetch?: typeof globalThis.fetch | undefined;
 }
 
@@ -67,6 +69,8 @@ interface Call {
   query?: Record<string, string | number | string[] | undefined>;
   headers?: Record<string, string | undefined>;
   timeout?: number | undefined;
+  /** The time at which TimedOut is thrown. */
+  deadline?: number | undefined;
   signal?: AbortSignal | undefined;
 }
 
@@ -81,22 +85,38 @@ export type Named = string | { id: string };
 
 const HELD_S = 25; // how long the server holds a request for news
 const SILENCE_MS = 45_000; // three times the interval of the comments of an event stream
-const PATIENCE_MS = 120_000; // without an answer, until waiting for news is given up
+const LEAST_MS = 1000; // for an attempt, so that a wait with a timeout of 0 looks once
 const LONGEST_RETRY_AFTER_MS = 60_000;
 const REPEATED = new Set([408, 429, 502, 503, 504]);
+/** Where a POST with an `Idempotency-Key` takes effect once, however often it is sent. */
+const REPEATABLE = /^\/v1\/(refinements|batches|estimates|endpoints\/[^/]+\/rotate\b)|^\/openai\//;
+/** Members by which answers are known, with their types. */
+const MEMBERS = {
+  id: 'string',
+  data: 'object',
+  line: 'number',
+  threshold: 'number',
+  path: 'string',
+  unified: 'string',
+  expected: 'object',
+} as const;
+/** What Node says of a connection that was not made; a browser does not say it. */
+const NOT_SENT = new Set(['ECONNREFUSED', 'ENOTFOUND', 'EAI_AGAIN', 'EHOSTUNREACH', 'ENETUNREACH', 'UND_ERR_CONNECT_TIMEOUT']);
 
 const environment = (name: string): string | undefined =>
   (globalThis as { process?: { env?: Record<string, string | undefined> } }).process?.env?.[name];
 
 /**
- * A client of one Hone server. Submissions carry an `Idempotency-Key`, so that retries make none
- * twice. All methods throw ApiError or ServerUnreachable.
+ * A client of one Hone server. Each POST and PATCH carries an `Idempotency-Key`, so that retries do nothing twice; where the
+ * server takes none, as for API keys, what may have arrived is not repeated. All methods throw ApiError, ServerUnreachable or
+ * NotHone.
  */
 export class Hone {
   readonly url: string;
   readonly #headers: Record<string, string>;
   readonly #maxRetries: number;
   readonly #timeout: number;
+  readonly #patience: number;
   readonly #fetch: typeof globalThis.fetch;
 
   constructor(options: HoneOptions = {}) {
@@ -105,6 +125,7 @@ export class Hone {
     this.#headers = key ? { Authorization: `Bearer ${key}` } : {};
     this.#maxRetries = options.maxRetries ?? 8;
     this.#timeout = options.timeout ?? 30_000;
+    this.#patience = options.patience ?? 120_000;
     this.#fetch = options.fetch ?? ((...call) => globalThis.fetch(...call));
   }
 
@@ -120,41 +141,54 @@ export class Hone {
     request: RefinementOptions = {},
     options: Wait & Submission & Demand = {},
   ): Promise<Result> {
-    return resultOf(await this.wait(await this.submit(draft, request, options), options), options.mustPass);
+    const deadline = deadlineOf(options.timeout);
+    const submitted = await this.#submit(draft, request, options, deadline);
+    return resultOf(await this.#ended(submitted, deadline, options.signal), options.mustPass);
   }
 
   /** Create a refinement. */
   async submit(draft: string | null, request: RefinementOptions = {}, options: Submission = {}): Promise<Snapshot> {
+    return this.#submit(draft, request, options, Infinity);
+  }
+
+  #submit(draft: string | null, request: RefinementOptions, options: Submission, deadline: number): Promise<Snapshot> {
     const json = draft === null ? request : { ...request, draft };
-    const headers = idempotent(options.idempotencyKey);
-    return this.request('/v1/refinements', { method: 'POST', json, headers, signal: options.signal });
+    const headers = { 'Idempotency-Key': options.idempotencyKey };
+    return this.#read('id', '/v1/refinements', { method: 'POST', json, headers, deadline, signal: options.signal });
   }
 
   /** Return a refinement as it is now. */
   async get(refinement: Named, { signal }: { signal?: AbortSignal | undefined } = {}): Promise<Snapshot> {
-    return this.request(path(refinement), { signal });
+    return this.#read('id', path(refinement), { signal });
   }
 
   /** Return a refinement when it has ended; `paused` is no end. */
   async wait(refinement: Named, { timeout, signal }: Wait = {}): Promise<Snapshot> {
-    const started = Date.now();
-    let heard = started;
-    let snapshot = await this.get(refinement, { signal });
+    return this.#ended(refinement, deadlineOf(timeout), signal);
+  }
+
+  async #ended(refinement: Named, deadline: number, signal?: AbortSignal): Promise<Snapshot> {
+    let snapshot = await this.#read<Snapshot>('id', path(refinement), { deadline, signal });
+    let heard = Date.now();
     while (!['succeeded', 'failed', 'canceled'].includes(snapshot.status)) {
-      const left = timeout === undefined ? HELD_S : Math.min(HELD_S, (started + timeout - Date.now()) / 1000);
-      if (left <= 0) throw new errors.TimedOut(`${snapshot.id} is ${snapshot.status} after ${timeout} ms`);
+      const late = `${snapshot.id} is ${snapshot.status}: it has not ended in time`;
+      const left = Math.min(HELD_S, (deadline - Date.now()) / 1000);
+      if (left <= 0) throw new errors.TimedOut(late);
       const call: Call = {
         query: { wait: Math.max(1, Math.round(left)) },
         headers: { 'If-None-Match': `"${snapshot.last_event}"` },
         timeout: SILENCE_MS,
+        deadline,
         signal,
       };
       try {
         const answer = await this.#send(path(snapshot), call);
         heard = Date.now();
-        if (answer.status !== 304) snapshot = JSON.parse(answer.text);
+        if (answer.status !== 304) snapshot = this.#parsed('id', answer.text);
       } catch (error) {
-        if (signal?.aborted || !isAway(error) || Date.now() - heard > PATIENCE_MS) throw error;
+        if (error instanceof errors.TimedOut) throw new errors.TimedOut(late, { cause: error });
+        if (signal?.aborted || !isPassing(error) || Date.now() - heard > this.#patience) throw error;
+        await sleep(pause(1), signal);
       }
     }
     return snapshot;
@@ -177,22 +211,27 @@ export class Hone {
     }: { after?: number; deltas?: boolean; excerpts?: boolean; signal?: AbortSignal | undefined } = {},
   ): AsyncGenerator<Event> {
     const asked = Object.entries({ deltas, excerpts }).flatMap(([name, isAsked]) => (isAsked ? `${name}=true` : []));
-    let heard = Date.now();
+    let failedSince = Infinity;
     for (let failures = 0; ; ) {
+      let wait = 0;
       try {
         for await (const event of this.#stream(refinement, after, asked.join('&'), signal)) {
-          if (event === null) return;
-          heard = Date.now();
+          if (event === 'ended') return;
+          failedSince = Infinity;
+          if (event === 'answered') continue;
           failures = 0;
           after = Math.max(after, event.event);
           yield event;
           if (isTerminal(event)) return;
         }
       } catch (error) {
-        if (signal?.aborted || !isAway(error) || Date.now() - heard > PATIENCE_MS) throw error;
+        const now = Date.now();
+        failedSince = Math.min(failedSince, now);
+        if (signal?.aborted || !isPassing(error) || now - failedSince > this.#patience) throw error;
+        wait = retryAfter(error);
         failures += 1;
       }
-      await sleep(pause(failures), signal);
+      await sleep(Math.max(wait, pause(failures)), signal);
     }
   }
 
@@ -203,7 +242,7 @@ export class Hone {
     const query: Record<string, string | undefined> = { status: filter.status, outcome: filter.outcome, batch: filter.batch };
     for (const [name, value] of Object.entries(filter.metadata ?? {})) query[`metadata.${name}`] = value;
     for (let more = true; more; ) {
-      const page = await this.request<schema.SnapshotPage>('/v1/refinements', { query });
+      const page = await this.#read<schema.SnapshotPage>('data', '/v1/refinements', { query });
       yield* page.data;
       more = page.has_more;
       query['cursor'] = page.next_cursor ?? undefined;
@@ -212,22 +251,22 @@ export class Hone {
 
   /** Cancel it: `canceling`, then `canceled` when work has stopped. */
   async cancel(refinement: Named): Promise<Snapshot> {
-    return this.request(`${path(refinement)}/cancel`, { method: 'POST' });
+    return this.#read('id', `${path(refinement)}/cancel`, { method: 'POST' });
   }
 
   /** End it with the best draft so far. */
   async finish(refinement: Named): Promise<Snapshot> {
-    return this.request(`${path(refinement)}/finish`, { method: 'POST' });
+    return this.#read('id', `${path(refinement)}/finish`, { method: 'POST' });
   }
 
   /** Put it before a reviewer after the step under way. */
   async pause(refinement: Named, json: schema.PauseRequest = {}): Promise<Snapshot> {
-    return this.request(`${path(refinement)}/pause`, { method: 'POST', json });
+    return this.#read('id', `${path(refinement)}/pause`, { method: 'POST', json });
   }
 
   /** Change limits while it runs; return those now in force. */
   async change(refinement: Named, json: schema.LimitsChange, ifMatch?: number): Promise<schema.Limits> {
-    return this.request(path(refinement), { method: 'PATCH', json, headers: matching(ifMatch) });
+    return this.#read('threshold', path(refinement), { method: 'PATCH', json, headers: matching(ifMatch) });
   }
 
   /**
@@ -235,18 +274,17 @@ export class Hone {
    * makes a second reviewer who acts at the same time see PreconditionFailed.
    */
   async review(refinement: Named, json: schema.ReviewDecision, ifMatch?: number): Promise<Snapshot> {
-    const headers = { ...idempotent(), ...matching(ifMatch) };
-    return this.request(`${path(refinement)}/reviews`, { method: 'POST', json, headers });
+    return this.#read('id', `${path(refinement)}/reviews`, { method: 'POST', json, headers: matching(ifMatch) });
   }
 
   /** Record a person's score for a draft. */
   async rate(refinement: Named, json: schema.RatingRequest): Promise<schema.Rating> {
-    return this.request(`${path(refinement)}/ratings`, { method: 'POST', json, headers: idempotent() });
+    return this.#read('path', `${path(refinement)}/ratings`, { method: 'POST', json });
   }
 
   /** Let a failed refinement go on from its journal. */
   async retry(refinement: Named, json: schema.LimitsChange = {}): Promise<Snapshot> {
-    return this.request(`${path(refinement)}/retry`, { method: 'POST', json, headers: idempotent() });
+    return this.#read('id', `${path(refinement)}/retry`, { method: 'POST', json });
   }
 
   /** Create a refinement that starts from the result of this one, or from its draft at `options.path`. */
@@ -255,9 +293,9 @@ export class Hone {
     json: RefinementOptions = {},
     options: Submission & { path?: string } = {},
   ): Promise<Snapshot> {
-    const headers = idempotent(options.idempotencyKey);
+    const headers = { 'Idempotency-Key': options.idempotencyKey };
     const query = { path: options.path };
-    return this.request(`${path(refinement)}/continue`, { method: 'POST', json, headers, query, signal: options.signal });
+    return this.#read('id', `${path(refinement)}/continue`, { method: 'POST', json, headers, query, signal: options.signal });
   }
 
   /** Erase it and everything derived from it, in any status. */
@@ -267,23 +305,25 @@ export class Hone {
 
   /** Return each draft that was judged; with `excerpts`, of long texts the beginning. */
   async iterations(refinement: Named, { excerpts = false } = {}): Promise<schema.IterationList> {
-    return this.request(`${path(refinement)}/iterations`, { query: { excerpts: excerpts ? 'true' : undefined } });
+    return this.#read('data', `${path(refinement)}/iterations`, { query: { excerpts: excerpts ? 'true' : undefined } });
   }
 
   /** Return the difference between two iterations. */
   async diff(refinement: Named, from: number, to: number): Promise<schema.Diff> {
-    return this.request(`${path(refinement)}/diff`, { query: { from, to } });
+    return this.#read('unified', `${path(refinement)}/diff`, { query: { from, to } });
   }
 
   /** Return the whole story for a person, as Markdown. */
   async report(refinement: Named): Promise<string> {
-    return (await this.#send(`${path(refinement)}/report`, {})).text;
+    const { headers, text } = await this.#send(`${path(refinement)}/report`, {});
+    if (!headers.get('Content-Type')?.startsWith('text/markdown')) throw new errors.NotHone(this.url);
+    return text;
   }
 
   /** Return what a request would cost, without running it. */
   async estimate(draft: string | null, request: RefinementOptions = {}): Promise<schema.RefinementEstimate> {
     const json = draft === null ? request : { ...request, draft };
-    return this.request('/v1/estimates', { method: 'POST', json });
+    return this.#read('expected', '/v1/estimates', { method: 'POST', json });
   }
 
   /**
@@ -297,44 +337,58 @@ export class Hone {
     const head = { batch: { defaults: options.defaults ?? {}, metadata: options.metadata ?? {} } };
     const lines = Object.entries(requests).map(([custom_id, request]) => ({ custom_id, request }));
     const body = [head, ...lines].map((it) => JSON.stringify(it)).join('\n');
-    const headers = { ...idempotent(options.idempotencyKey), 'Content-Type': 'application/jsonl' };
-    return this.request('/v1/batches', { method: 'POST', body, headers, timeout: 600_000, signal: options.signal });
+    const headers = { 'Idempotency-Key': options.idempotencyKey, 'Content-Type': 'application/jsonl' };
+    return this.#read('id', '/v1/batches', { method: 'POST', body, headers, timeout: 600_000, signal: options.signal });
   }
 
   /** Return a batch as it is now. */
   async getBatch(batch: Named): Promise<Batch> {
-    return this.request(batchPath(batch));
+    return this.#read('id', batchPath(batch));
   }
 
   /** Return a batch when all of it has ended. */
   async waitForBatch(batch: Named, { timeout, signal }: Wait = {}): Promise<Batch> {
-    const started = Date.now();
+    const deadline = deadlineOf(timeout);
     for (;;) {
-      const found = await this.getBatch(batch);
+      const found = await this.#read<Batch>('id', batchPath(batch), { deadline, signal });
       if (found.ended_at) return found;
-      if (timeout !== undefined && Date.now() - started > timeout) {
-        throw new errors.TimedOut(`${found.id} is ${found.status} after ${timeout} ms`);
-      }
-      await sleep(1000, signal);
+      const left = deadline - Date.now();
+      if (left <= 0) throw new errors.TimedOut(`${found.id} is ${found.status}: it has not ended in time`);
+      await sleep(Math.min(1000, left), signal);
     }
   }
 
   /** Yield what has ended so far, in the order of the requests. */
   async *batchResults(batch: Named): AsyncGenerator<schema.BatchResult> {
     const { text } = await this.#send(`${batchPath(batch)}/results`, { timeout: 600_000 });
-    for (const line of text.split('\n')) if (line) yield JSON.parse(line);
+    for (const line of text.split('\n')) if (line) yield this.#parsed('line', line);
   }
 
   /** Cancel what has not ended. */
   async cancelBatch(batch: Named): Promise<Batch> {
-    return this.request(`${batchPath(batch)}/cancel`, { method: 'POST' });
+    return this.#read('id', `${batchPath(batch)}/cancel`, { method: 'POST' });
   }
 
   /** Send any request of the API, such as `('/v1/models')`; return its JSON, or the text of another kind of answer. */
   async request<Answer = unknown>(path: string, call: Call = {}): Promise<Answer> {
     const { headers, text } = await this.#send(path, call);
     const isJson = headers.get('Content-Type')?.includes('json');
-    return (isJson && text ? JSON.parse(text) : text || null) as Answer;
+    return isJson && text ? this.#parsed(null, text) : ((text || null) as Answer);
+  }
+
+  async #read<Answer>(member: keyof typeof MEMBERS, path: string, call: Call = {}): Promise<Answer> {
+    return this.#parsed(member, (await this.#send(path, call)).text);
+  }
+
+  /** Return the value of a JSON; throw NotHone if it is none, or lacks the member by which such an answer is known. */
+  #parsed<Answer>(member: keyof typeof MEMBERS | null, text: string): Answer {
+    try {
+      const value = JSON.parse(text);
+      if (member === null || (value[member] !== null && typeof value[member] === MEMBERS[member])) return value;
+    } catch {
+      // not JSON, or null
+    }
+    throw new errors.NotHone(this.url);
   }
 
   /** Send a request until it is answered for good, to the last byte: an answer may break off too. */
@@ -347,37 +401,46 @@ export class Hone {
     if (call.json !== undefined) headers.set('Content-Type', 'application/json');
     for (const [name, value] of Object.entries(call.headers ?? {})) if (value) headers.set(name, value);
     const body = call.json === undefined ? (call.body ?? null) : JSON.stringify(call.json);
+    const method = call.method ?? 'GET';
+    if (['POST', 'PATCH'].includes(method) && !headers.has('Idempotency-Key')) headers.set('Idempotency-Key', newKey());
+    const isRepeatable = method !== 'POST' || REPEATABLE.test(path);
+    const deadline = call.deadline ?? Infinity;
+    let mayHaveArrived = false;
     for (let failures = 1; ; failures++) {
-      let wait = 0;
       let error: Error;
       try {
-        const limit = AbortSignal.timeout(call.timeout ?? this.#timeout);
+        const left = Math.max(LEAST_MS, Math.ceil(deadline - Date.now()));
+        const limit = AbortSignal.timeout(Math.min(call.timeout ?? this.#timeout, left));
         const signal = call.signal ? AbortSignal.any([limit, call.signal]) : limit;
-        const init = { method: call.method ?? 'GET', headers, body, signal };
+        const init = { method, headers, body, signal, redirect: 'manual' as const };
         const response = await this.#fetch(url, init);
         const { status, headers: received } = response;
         const text = await response.text();
         if (response.ok || status === 304) return { status, headers: received, text };
-        const problem = problemOf(response, text);
-        if (!REPEATED.has(response.status) || problem.code === 'quota_exceeded') throw problem;
-        wait = Math.min(LONGEST_RETRY_AFTER_MS, 1000 * (Number(response.headers.get('Retry-After')) || 0));
-        error = problem;
+        if (mayHaveArrived && method === 'DELETE' && status === 404) return { status: 204, headers: received, text: '' };
+        error = problemOf(this.url, response, text);
+        if (!isPassing(error)) throw error;
+        mayHaveArrived ||= status !== 429;
       } catch (failure) {
-        if (failure instanceof errors.ApiError || call.signal?.aborted) throw failure;
+        if (failure instanceof errors.HoneError || call.signal?.aborted) throw failure;
         error = unreachable(this.url, failure);
+        mayHaveArrived ||= !wasNotSent(failure);
       }
-      if (failures > this.#maxRetries) throw error;
-      await sleep(Math.max(wait, pause(failures)), call.signal);
+      if (failures > this.#maxRetries || (mayHaveArrived && !isRepeatable)) throw error;
+      const rest = Math.max(retryAfter(error), pause(failures));
+      const left = deadline - Date.now();
+      await sleep(Math.max(0, Math.min(rest, left)), call.signal);
+      if (left <= rest) throw new errors.TimedOut(`${this.url} has not answered in time`, { cause: error });
     }
   }
 
-  /** Yield the events of one connection; null if there are no more. */
+  /** Yield that the server has answered, then the events of one connection; or that there are no more. */
   async *#stream(
     refinement: Named,
     after: number,
     query: string,
     signal: AbortSignal | undefined,
-  ): AsyncGenerator<Event | null> {
+  ): AsyncGenerator<Event | 'answered' | 'ended'> {
     const silence = new AbortController();
     const headers = { ...this.#headers, Accept: 'text/event-stream', 'Last-Event-ID': `${after}` };
     const url = `${this.url}${path(refinement)}/events${query && `?${query}`}`;
@@ -391,18 +454,16 @@ export class Hone {
       },
     });
     try {
-      const response = await this.#fetch(url, { headers, signal: either }).catch((failure: unknown) => {
-        throw unreachable(this.url, failure);
-      });
-      if (response.status === 204) return yield null;
-      if (!response.ok || !response.body) {
-        const problem = problemOf(response, await response.text());
-        throw REPEATED.has(response.status) ? new errors.ServerUnreachable(problem.message) : problem;
-      }
+      const response = await this.#fetch(url, { headers, signal: either, redirect: 'manual' });
+      if (response.status === 204) return yield 'ended';
+      if (!response.ok) throw problemOf(this.url, response, await response.text());
+      const isStream = response.headers.get('Content-Type')?.startsWith('text/event-stream');
+      if (!isStream || !response.body) throw new errors.NotHone(this.url);
+      yield 'answered';
       for await (const message of messages(response.body.pipeThrough(alive))) yield readEvent(message);
     } catch (failure) {
-      if (failure instanceof errors.HoneError || failure instanceof SyntaxError) throw failure;
-      throw unreachable(this.url, failure);
+      if (failure instanceof errors.HoneError) throw failure;
+      throw failure instanceof SyntaxError ? new errors.NotHone(this.url) : unreachable(this.url, failure);
     } finally {
       clearTimeout(timer);
       silence.abort();
@@ -411,20 +472,32 @@ export class Hone {
 }
 
 /** Return the error of a response; one that is not of Hone, such as a proxy's, has no code. */
-function problemOf(response: Response, text: string): errors.ApiError {
+function problemOf(url: string, response: Response, text: string): errors.ApiError {
+  if (response.type === 'opaqueredirect' || response.headers.has('Location')) {
+    throw new errors.NotHone(url, `it redirects to ${response.headers.get('Location') ?? 'another address'}`);
+  }
   let problem: errors.Problem = { detail: text.slice(0, 500) };
   try {
-    const parsed: unknown = JSON.parse(text);
-    if (typeof parsed === 'object' && parsed !== null) problem = parsed;
+    const parsed = JSON.parse(text);
+    if (typeof parsed.code === 'string') problem = parsed;
   } catch {
     // not JSON: the text says what there is to say
   }
   const kind = errors.CLASSES[problem.code ?? ''] ?? errors.ApiError;
-  return new kind(response.status, problem, response.headers.get('X-Request-Id'));
+  const wait = Math.min(LONGEST_RETRY_AFTER_MS, 1000 * (Number(response.headers.get('Retry-After')) || 0));
+  return new kind(response.status, problem, response.headers.get('X-Request-Id'), wait);
 }
 
-const isAway = (error: unknown): boolean =>
-  error instanceof errors.ServerUnreachable || error instanceof errors.Unavailable;
+/** Whether the same request may be answered otherwise a little later. */
+const isPassing = (error: unknown): boolean =>
+  error instanceof errors.ServerUnreachable ||
+  (error instanceof errors.ApiError && REPEATED.has(error.status) && error.code !== 'quota_exceeded');
+
+const retryAfter = (error: unknown): number => (error instanceof errors.ApiError ? error.retryAfter : 0);
+const deadlineOf = (timeout?: number): number => (timeout === undefined ? Infinity : Date.now() + timeout);
+
+const wasNotSent = (failure: unknown): boolean =>
+  failure instanceof Error && NOT_SENT.has((failure.cause as { code?: string } | undefined)?.code ?? '');
 
 function unreachable(url: string, failure: unknown): errors.ServerUnreachable {
   return new errors.ServerUnreachable(`${url}: ${reason(failure)}${hint(url)}`, { cause: failure });
@@ -445,10 +518,8 @@ function reason(failure: unknown): string {
 const path = (it: Named): string => `/v1/refinements/${encodeURIComponent(typeof it === 'string' ? it : it.id)}`;
 const batchPath = (it: Named): string => `/v1/batches/${encodeURIComponent(typeof it === 'string' ? it : it.id)}`;
 
-const idempotent = (key?: string): Record<string, string> => ({
-  // crypto.randomUUID exists in secure contexts only
-  'Idempotency-Key': key ?? [...crypto.getRandomValues(new Uint8Array(16))].map((it) => it.toString(16)).join('-'),
-});
+// crypto.randomUUID exists in secure contexts only
+const newKey = (): string => [...crypto.getRandomValues(new Uint8Array(16))].map((it) => it.toString(16)).join('-');
 
 const matching = (lastEvent?: number): Record<string, string | undefined> => ({
   'If-Match': lastEvent === undefined ? undefined : `"${lastEvent}"`,

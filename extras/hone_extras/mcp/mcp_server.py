@@ -9,6 +9,7 @@ import inspect
 import json
 import re
 from collections.abc import Awaitable, Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from importlib.metadata import version
 from typing import Any, TypeVar
@@ -131,15 +132,21 @@ class AssistantTools:
         if twice := sorted(given.keys() & options.keys()):
             raise ToolError(f"{', '.join(twice)}: given both as an argument and in `options`")
         body = given | options
-        started = await _ask(
-            lambda: self._hone.read(Snapshot, "/v1/refinements", method="POST", json=body).id
+        submitting = asyncio.create_task(
+            _ask(lambda: self._hone.read(Snapshot, "/v1/refinements", method="POST", json=body).id)
         )
         try:
+            started = await asyncio.shield(submitting)
             await _follow(self._hone, started, context)
         except asyncio.CancelledError:
-            await asyncio.shield(_ask(self._hone.cancel, started))
+            await asyncio.shield(self._cancel(submitting))
             raise
         return await _ask(_state, self._hone, started)
+
+    async def _cancel(self, submitting: asyncio.Task[str]) -> None:
+        """Cancel what is submitted, once it is; what was refused need not be."""
+        with suppress(ToolError):
+            await _ask(self._hone.cancel, await submitting)
 
     async def get_refinement(self, given: dict[str, Any]) -> Refined:
         """Return how far a refinement is, with its best draft."""

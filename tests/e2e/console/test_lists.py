@@ -4,8 +4,9 @@ import re
 from asyncio import Event
 from json import dumps
 
-from playwright.async_api import Page, Route, expect
+from playwright.async_api import Browser, Page, Route, expect
 
+from app.cli.processes import url_of
 from benchmarks.model_replies import improving
 from tests.e2e.console.conftest import PHONE, scrolls_sideways, violations
 from tests.e2e.running_service import RunningService
@@ -39,6 +40,29 @@ async def test_filters_stand_in_the_address_and_hold_after_a_reload(
     await page.get_by_label("Search").fill(f"see {service.settings.port}/{ended}?x")
     await page.keyboard.press("Enter")
     await expect(page.get_by_role("heading", level=1)).to_contain_text(ended)
+
+
+async def test_times_of_filters_are_the_same_in_another_time_zone(
+    browser: Browser, service: RunningService
+) -> None:
+    async def opened(zone: str, address: str) -> Page:
+        context = await browser.new_context(timezone_id=zone, base_url=url_of(service.settings))
+        page = await context.new_page()
+        await page.goto(address)
+        return page
+
+    page = await opened("Asia/Tokyo", "/console/refinements")
+    await page.get_by_text("Filters").click()
+    begins = page.get_by_label("Submitted from")
+    await begins.fill("2026-01-02T03:04")
+    await begins.press("Enter")
+    await page.wait_for_url("**submitted_from=*")
+    await expect(begins).to_have_value("2026-01-02T03:04")
+    assert "submitted_from=2026-01-01T18%3A04%3A00.000Z" in page.url
+    other = await opened("America/New_York", page.url)
+    await expect(other.get_by_label("Submitted from")).to_have_value("2026-01-01T13:04")
+    for each in (page, other):
+        await each.context.close()
 
 
 async def test_what_is_typed_into_a_filter_stays_when_the_list_is_drawn_again(
@@ -101,3 +125,7 @@ async def test_a_batch_shows_its_progress_and_ends(page: Page, service: RunningS
     assert len(path.read_text().splitlines()) == 3
     await page.get_by_role("link", name="Its refinements").click()
     await expect(page.locator("tbody tr")).to_have_count(3)
+    listed = await service.client.get("/v1/refinements", params={"batch": made.json()["id"]})
+    await service.send("DELETE", f"/v1/refinements/{listed.json()['data'][0]['id']}")
+    await page.goto(f"/console/batches/{made.json()['id']}")
+    await expect(page.locator("main")).to_contain_text(re.compile("3 of 3.*1 erased"))

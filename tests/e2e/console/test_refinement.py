@@ -1,8 +1,10 @@
 """One refinement: how it stands, its scores, its time line, its request and its events."""
 
 import asyncio
+import re
 
-from playwright.async_api import Page, expect
+import pytest
+from playwright.async_api import Page, Route, expect
 
 from benchmarks.model_replies import draft, improving, refusal
 from tests.e2e.console.conftest import PHONE, scrolls_sideways, violations
@@ -44,6 +46,26 @@ async def test_the_overview_shows_how_it_stands_its_scores_and_what_went_on_when
     await page.set_viewport_size(PHONE)
     assert not await scrolls_sideways(page)
     assert await violations(page) == []
+
+
+@pytest.mark.parametrize(
+    ("ended_at", "shown"),
+    [("00:00:59.700", "1 min 0 s"), ("00:01:59.700", "2 min 0 s"), ("00:59:59.700", "1 h 0 min")],
+)
+async def test_a_time_is_rounded_before_it_is_split(
+    page: Page, service: RunningService, ended_at: str, shown: str
+) -> None:
+    refinement_id = await service.submit(max_iterations=1)
+    day = "2026-01-01T"
+    times = {"started_at": f"{day}00:00:00Z", "ended_at": f"{day}{ended_at}Z"}
+    snapshot = {**await service.ended(refinement_id), **times}
+
+    async def lasting(route: Route) -> None:
+        await route.fulfill(json=snapshot)
+
+    await page.route(re.compile(rf"/v1/refinements/{refinement_id}(\?.*)?$"), lasting)
+    await page.goto(f"/console/refinements/{refinement_id}")
+    await expect(page.locator("main")).to_contain_text(shown)
 
 
 async def test_a_pause_is_shown_and_then_the_text_while_it_is_written(

@@ -11,7 +11,7 @@ from playwright.async_api import Browser, BrowserContext, Page, expect
 
 from app.access.keyring import Keyring
 from app.cli.processes import url_of
-from app.contract.access import OPERATOR, IssuedKey, KeyRequest
+from app.contract.access import OPERATOR, IssuedKey, KeyRequest, Scope
 from app.local.embedded import EmbeddedRedis
 from app.queue import RefinementQueue
 from app.settings import Settings
@@ -48,6 +48,22 @@ async def sign_in(page: Page, key: IssuedKey) -> None:
     await page.get_by_label("API key").fill(key.key)
     await page.keyboard.press("Enter")
     await expect(page.get_by_role("banner")).to_contain_text(key.id)
+
+
+async def test_a_key_that_reads_nothing_is_refused_with_the_reason(
+    browser: Browser, tmp_path: Path
+) -> None:
+    async with (
+        two_keys(browser, tmp_path) as (service, context, _),
+        open_store(service.settings, RefinementQueue(service.settings.queue)) as store,
+    ):
+        request = KeyRequest(scopes=(Scope.SUBMIT,))
+        key = await Keyring(store.access, service.settings).create(OPERATOR, request)
+        page = await context.new_page()
+        await page.goto("/console/new")
+        await page.get_by_label("API key").fill(key.key)
+        await page.keyboard.press("Enter")
+        await expect(page.get_by_role("alert")).to_contain_text("the console needs (`read`)")
 
 
 async def submitted(service: RunningService, key: IssuedKey) -> int:

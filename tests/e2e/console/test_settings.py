@@ -159,6 +159,17 @@ async def test_an_endpoint_is_registered_gets_a_new_secret_and_is_removed(
     await expect(page.locator("tbody tr")).to_have_count(0)
 
 
+async def test_a_preset_with_secrets_says_how_it_becomes_the_default(signed_in: Opened) -> None:
+    service, page = signed_in
+    webhook = {"url": "https://example.com/hook", "headers": {"Authorization": "Bearer 4711"}}
+    await service.send("PUT", "/v1/presets/hooked", {"webhook": webhook})
+    await page.goto("/console/presets")
+    await page.get_by_role("button", name="Use it by default").click()
+    await page.get_by_role("button", name="Use them").click()
+    await expect(page.get_by_role("alert")).to_contain_text("fill them in again, and save them as")
+    await service.send("DELETE", "/v1/presets/hooked")
+
+
 async def test_a_text_is_refined_with_a_preset_and_the_preset_deleted(signed_in: Opened) -> None:
     service, page = signed_in
     await service.send("PUT", "/v1/presets/support-mail", {"threshold": 0.5})

@@ -60,6 +60,33 @@ async def test_what_is_filled_in_is_submitted_and_can_be_sent_again(
     assert await submitted(page, service) == request
 
 
+async def test_a_draft_that_is_an_object_is_edited_as_json_and_its_nulls_stay(
+    page: Page, service: RunningService
+) -> None:
+    draft = {"title": "In order to pay", "note": None}
+    schema = {"type": "object", "properties": {"note": {"default": None}}}
+    validators = [{"kind": "json_schema", "schema": schema}]
+    made = await service.submit(draft=draft, validators=validators)
+    await page.goto(f"/console/new?from={made}")
+    text = page.get_by_label("Your text")
+    await expect(text).to_have_value(json.dumps(draft, indent=2))
+    await text.fill('{"title": ')
+    await expect(page.get_by_text("This is no JSON object")).to_be_visible()
+    await text.fill('{"title": "To pay", "note": null}')
+    await expect(page.get_by_text("This is no JSON object")).not_to_be_visible()
+    request = await submitted(page, service)
+    assert request["draft"] == {"title": "To pay", "note": None}
+    assert request["validators"][0]["schema"] == schema
+
+
+async def test_models_that_can_be_called_are_suggested(page: Page) -> None:
+    await page.goto("/console/new")
+    suggested = page.locator("#models option")
+    await expect(page.locator('#models option[value="offline:editor"]')).to_be_attached()
+    names = [await it.get_attribute("value") for it in await suggested.all()]
+    assert len(names) == len(set(names)) > 1
+
+
 async def test_an_error_stands_at_the_field_that_it_is_about(page: Page) -> None:
     await page.goto("/console/new")
     await page.get_by_label("Your text").fill("A text.")
