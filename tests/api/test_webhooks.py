@@ -221,6 +221,21 @@ async def test_what_is_erased_or_expires_is_not_sent_any_more(
     assert [it for it in ("hooks.example.com", refinement_id) if it in repr(stored)] == []
 
 
+async def test_a_full_redis_keeps_no_webhook_from_being_sent(
+    keyed_api: httpx.AsyncClient, keyed_worker: WorkerStore, store: Store, redis: Redis
+) -> None:
+    await ended(keyed_api, keyed_worker, webhook=HOOK)
+    receiver = ScriptedReceiver()
+    await redis.config_set("maxmemory", 1)
+    try:
+        (taken,) = await store.webhooks.lease_due(1, 60)
+        await WebhookSender(store, store.webhooks, receiver).send(taken)
+    finally:
+        await redis.config_set("maxmemory", 0)
+    assert len(receiver.got) == 1
+    assert await redis.zcard(redis_keys.OUTBOX) == 0
+
+
 async def test_two_processes_do_not_take_the_same_and_what_one_leaves_the_other_takes(
     keyed_api: httpx.AsyncClient, keyed_worker: WorkerStore, store: Store
 ) -> None:

@@ -6,8 +6,8 @@ local deliveries = DELIVERIES .. id
 local before, taker = unpack(redis.call('HMGET', deliveries, n, 'taken ' .. n))
 if not before then return 'MISSING' end
 if taker ~= nonce and accepted == '0' then return 'LOST' end
+redis.call('HDEL', deliveries, 'taken ' .. n)  -- first: what frees memory may be followed by what takes it
 redis.call('HSET', deliveries, n, state)
-redis.call('HDEL', deliveries, 'taken ' .. n)
 if wait_ms == '' then
   redis.call('ZREM', OUTBOX, id .. ' ' .. n)
   if accepted == '1' then erase_delivered(id) end
