@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Collection, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
-from functools import cache, partial
+from functools import cache, lru_cache, partial
 
 from app.contract.editor import EDITOR
 from app.contract.errors import Unavailable
@@ -28,7 +28,7 @@ from workers.models.port import (
     NotServed,
     UnknownModel,
 )
-from workers.models.rate_limiter import ModelGate, RateLimiter
+from workers.models.rate_limiter import MOST_GATES, ModelGate, RateLimiter
 from workers.models.remote import Remote, adapter_of
 from workers.outbound.transport import RetryPolicy, Transport, open_transport
 
@@ -267,7 +267,7 @@ async def open_models(settings: Settings, **more: Model) -> AsyncIterator[ModelR
                 ),
             )
         )
-        describe = partial(_described, settings, frozenset(more))
+        describe = lru_cache(MOST_GATES)(partial(_described, settings, frozenset(more)))
         try:
             yield ModelRegistry(models, limiter, describe, own_keys)
         finally:
