@@ -701,6 +701,7 @@ def _with_lines_of(before: str, after: str, line_end: str | None) -> str:
     if is_plain:
         return LINE_END.sub(usual, after)
     old, new = _lines(before), _lines(after)
+    old[-1] = (old[-1][0], old[-1][1] + usual)
     if max(len(old), len(new)) > MOST_PIECES:
         return LINE_END.sub(usual, after)
     lines = [f"{words}{LINE_END.sub(usual, tail)}" for words, tail in new]
@@ -709,8 +710,8 @@ def _with_lines_of(before: str, after: str, line_end: str | None) -> str:
         if kind == "equal" or (kind == "replace" and end - start == to - at):
             for place, other in zip(range(at, to), range(start, end), strict=True):
                 words = old[other][0] if kind == "equal" else new[place][0]
-                lines[place] = words + (old[other][1] or usual)
-    return "".join(lines).rstrip(BLANK)
+                lines[place] = words + old[other][1] if place < len(new) - 1 else words + new[-1][1]
+    return "".join(lines)
 
 
 def _lines(text: str) -> list[tuple[str, str]]:
@@ -786,6 +787,8 @@ def _with_line_ends_of(draft: str, edit: SearchReplace) -> SearchReplace:
     if found is None or edit.search == edit.replace:
         return edit
     usual = usual_line_end(found[0]) or usual_line_end(draft) or "\n"
+    if len({*LINE_END.findall(found[0])}) < 2:
+        return SearchReplace(found[0], LINE_END.sub(usual, edit.replace))
     return SearchReplace(found[0], _with_lines_of(found[0], edit.replace, usual))
 
 
