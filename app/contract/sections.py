@@ -8,7 +8,7 @@ from itertools import islice, pairwise
 
 from markdown_it import MarkdownIt
 
-from app.contract.drafts import locked_spans
+from app.contract.drafts import BYTE_ORDER_MARK, locked_spans
 from app.contract.judgement import Span
 from app.contract.values import value
 
@@ -23,7 +23,6 @@ LONGEST_PART = 20_000
 """Characters of a part at most of a text that is too long for one prompt; the shortest part has
 half of them, but for the last one and those next to locked passages."""
 
-BYTE_ORDER_MARK = "\ufeff"
 NEWLINE = re.compile(r"\r\n?|\n")
 FENCE = re.compile(r"^ {0,3}(?:```|~~~)", re.MULTILINE)
 BREAKS = tuple(

@@ -40,6 +40,8 @@ async def examined(draft: str, *given: AnyValidator, locked: tuple[str, ...] = (
         (STYLE, "In order to pay, utilize it.", "To pay, use it."),
         ({"kind": "json"}, "{'a': 1, b: [2,],}", '{"a": 1, "b": [2]}'),
         ({"kind": "json"}, "```json\n{'a': 1}\n```", '```json\n{"a": 1}\n```'),
+        ({"kind": "json"}, "\ufeff{'a': 1}\r\n", '\ufeff{"a": 1}\r\n'),
+        ({"kind": "json"}, "\ufeff```json\n{'a': 1}\n```", '\ufeff```json\n{"a": 1}\n```'),
         (
             {"kind": "json_schema", "schema": {"properties": {"n": {"type": "integer"}}}},
             '{"n": "2"}',

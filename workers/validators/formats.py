@@ -14,6 +14,7 @@ from markdown_it import MarkdownIt
 from markdown_it.token import Token
 from yaml import CSafeLoader, events
 
+from app.contract.drafts import BYTE_ORDER_MARK
 from app.contract.validators.formats import (
     MarkdownValidator,
     TomlValidator,
@@ -311,7 +312,7 @@ class _Page:
         self.draft = draft
         self.lines = LINE.findall(draft)
         self._starts = list(accumulate(map(len, self.lines), initial=0))
-        self._tokens = _parser().parse(draft)
+        self._tokens = _parser().parse(draft.removeprefix(BYTE_ORDER_MARK))
 
     def missing(self, wanted: Sequence[str]) -> Iterator[Violation]:
         there = {(level, _plain(text)) for _, level, text in self._headings()}
