@@ -21,12 +21,12 @@ from workers.text.document import Document, Sentence
 from workers.text.edits import Edit
 from workers.text.readability import TextCounts, flesch_kincaid_grade, flesch_reading_ease
 from workers.text.spelling import repetitions, spelling
-from workers.text.words import sentences, words
+from workers.text.words import count_of_words, sentences
 from workers.validators.violation import Violation, abbreviated, excess, spot, violation_at
 
 COUNT: Mapping[Unit, Callable[[str], int]] = {
     "characters": len,
-    "words": lambda text: sum(1 for _ in words(text)),
+    "words": count_of_words,
     "sentences": lambda text: sum(1 for _ in sentences(text)),
 }
 
