@@ -37,6 +37,11 @@ async def examined(draft: str, *given: AnyValidator, locked: tuple[str, ...] = (
             "You will recieve the the refund.",
             "You will receive the refund.",
         ),
+        (
+            {"kind": "excludes", "texts": ["Größe"], "replacements": {"Größe": "Maß"}},
+            "e\u0331: Gro\u0308ße",
+            "e\u0331: Maß",
+        ),
         (STYLE, "In order to pay, utilize it.", "To pay, use it."),
         ({"kind": "json"}, "{'a': 1, b: [2,],}", '{"a": 1, "b": [2]}'),
         ({"kind": "json"}, "```json\n{'a': 1}\n```", '```json\n{"a": 1}\n```'),
