@@ -36,7 +36,7 @@ from workers.engine.moves import (
     within,
 )
 from workers.engine.prompts import Amend, Revise, RevisePassages, Task, Write
-from workers.engine.replies.likeness import Told
+from workers.engine.replies.likeness import SIGNS, Told
 from workers.engine.replies.reader import (
     CUT_OFF,
     NO_CRITIQUE,
@@ -853,7 +853,7 @@ STAND_IN = re.compile(
 )
 OF_A_STAND_IN = phrase("passage", "of_a_stand_in")
 TAGS = phrase("passage", "tags")
-CHARACTERS = "\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af"
+CHARACTERS = f"{SIGNS}\uac00-\ud7af"
 TOKEN = re.compile(rf"[{CHARACTERS}]|[^\W{CHARACTERS}]+|[^\w\s]")
 WORD = re.compile(r"\w")
 ENDS = frozenset(".!?\u3002\uff01\uff1f")
