@@ -112,7 +112,8 @@ class Body:
         bare = draft.removeprefix(BYTE_ORDER_MARK)
         fenced = OTHER_FENCE.fullmatch(bare)
         text = fenced["body"] if fenced else draft_of(bare)
-        self.text = text.removeprefix(BYTE_ORDER_MARK)
+        # A fence may leave half of a line end.
+        self.text = text.removeprefix(BYTE_ORDER_MARK).removesuffix("\r")
         self.start = draft.find(self.text)
 
     def violation(
