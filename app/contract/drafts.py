@@ -25,6 +25,7 @@ def is_long(draft: str | None) -> bool:
     return draft is not None and len(draft) > MAX_TEXT
 
 
+BYTE_ORDER_MARK = "\ufeff"
 FIRST_MARK = re.compile(r"\s*<text-(?P<number>\d{6})>[ \t]*\n?")
 EXACT_MARK = re.compile(r"</?text-(?P<number>\d{6})>")
 FENCED = re.compile(r"\A\s*```[^\n`]*\n(?P<body>.*?)\n?```\s*\Z", re.DOTALL)

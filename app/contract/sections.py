@@ -8,7 +8,7 @@ from itertools import islice, pairwise
 
 from markdown_it import MarkdownIt
 
-from app.contract.drafts import locked_spans
+from app.contract.drafts import BYTE_ORDER_MARK, locked_spans
 from app.contract.judgement import Span
 from app.contract.values import value
 
@@ -99,10 +99,12 @@ def split(text: str, most: int = MOST_SECTIONS, kept_whole: tuple[str, ...] = ()
     """
     lines = [0, *(newline.end() for newline in NEWLINE.finditer(text))]
     first = _after_front_matter(text, lines)
-    starts = [0] if len(lines) > MOST_LINES else _starts(text[lines[first] :])
+    body = text[lines[first] :].removeprefix(BYTE_ORDER_MARK)
+    starts = [0] if len(lines) > MOST_LINES else _starts(body)
     whole = locked_spans(text, kept_whole)
     places = [lines[first + start] for start in starts]
-    places = [place for place in places if not any(span.start < place < span.end for span in whole)]
+    places[0] = 0 if _within(places[0], whole) else places[0]
+    places = [place for place in places if not _within(place, whole)]
     size = -(-len(places) // most)
     return _cut(text, places[::size])
 
@@ -117,8 +119,8 @@ def parts_of(text: str, kept_whole: tuple[str, ...] = ()) -> Sections:
     head = [*islice(NEWLINE.finditer(text[:LONGEST_PART]), MOST_LINES)]
     lines = [0, *(newline.end() for newline in head)]
     first = SOMETHING.search(text, lines[_after_front_matter(text, lines)])
-    starts = [first.start() if first else 0]
     whole = locked_spans(text, kept_whole)
+    starts = [first.start() if first and not _within(first.start(), whole) else 0]
     while len(text) - starts[-1] > LONGEST_PART:
         end = _end_of_part(text, starts[-1], whole)
         following = SOMETHING.search(text, end)
@@ -176,7 +178,7 @@ def items_of(outline: str) -> tuple[str, ...]:
 
 def _after_front_matter(text: str, lines: Sequence[int]) -> int:
     """Return the line after the front matter; 0 without any, or with nothing after it."""
-    mark = text[: lines[1]].rstrip() if len(lines) > 2 else ""
+    mark = text[: lines[1]].removeprefix(BYTE_ORDER_MARK).rstrip() if len(lines) > 2 else ""
     if mark not in MARKS or not text[lines[1] : lines[2]].strip():
         return 0
     for number, (start, end) in enumerate(pairwise(lines[1:]), 2):

@@ -49,6 +49,10 @@ def test_an_equation_that_holds_is_right_as_is_one_that_is_rounded(text: str) ->
         ("0,75 * 4 = 4", "0,75 * 4 is 3, not 4"),
         ("1 + 1 = 2 = 3 - 2", "2 is 2, not 3 - 2"),
         ("1,000,000 + 1 = 1,000,002", "1,000,000 + 1 is 1000001, not 1,000,002"),
+        ("So 17 / 5 = 3.5. Then we stop.", "17 / 5 is 3.4, not 3.5"),
+        ("We add:\n  2 + 3 = 6 km/h!\nAnd go on.", "2 + 3 is 5, not 6"),
+        ("| 2 + 3 = 6 | kg |", "2 + 3 is 5, not 6"),
+        (r"Somit ist \( 2 \cdot 3 = 5 \).", "2 * 3 is 6, not 5"),
     ],
 )
 def test_an_equation_that_does_not_hold_is_wrong_with_what_it_makes(text: str, said: str) -> None:
@@ -78,6 +82,22 @@ def test_an_equation_that_does_not_hold_is_wrong_with_what_it_makes(text: str, s
         "1.2.3 + 1 = 4",
         "0 ^ -1 = 3",
         f"{'9' * 40} + 1 = 2",
+        "17 / 5 = 3 remainder 2.",
+        "17 \u00f7 5 = 3 Rest 2",
+        "So 17 / 5 = 3 R2.",
+        "17 / 5 = 3, remainder 2.",
+        "10 + 5 = 3 mod 12",
+        "10 + 5 = 3 (mod 12)",
+        "14 + 11 = 1 o'clock",
+        "22 + 3 = 1 Uhr.",
+        "1 + 1 = 10 in binary.",
+        "It is not true that 2 + 2 = 5.",
+        "We don't get 2 + 2 = 5.",
+        "Suppose 2 + 2 = 5. That is absurd.",
+        'He says "2 + 2 = 5", which is wrong.',
+        "2 + 2 = 5 is wrong.",
+        "Option 2 = 5 + 3",
+        "Stufe 2 + 3 = 4 Punkte",
     ],
 )
 def test_what_cannot_be_read_for_certain_is_passed_over(text: str) -> None:

@@ -137,3 +137,43 @@ def test_an_edit_finds_words_over_lines_that_end_with_crlf() -> None:
     draft = "One.\r\nTwo.\r\nThree.\r\n"
     edited = applied(draft, [SearchReplace("One.\nTwo.", "One.\n2.\n2b.")])
     assert edited.text == "One.\r\n2.\r\n2b.\r\nThree.\r\n"
+
+
+@pytest.mark.parametrize(
+    ("draft", "search", "new", "made"),
+    [
+        (
+            "Dear all,  \r\nwe pay.\r\nSoon.\r\n",
+            "Dear all,  \nwe pay.\n",
+            "Hello,  \nwe pay.\n",
+            "Hello,  \r\nwe pay.\r\nSoon.\r\n",
+        ),
+        ("One.  \r\nTwo.\r\n", "One.  \nTwo.", "One.\nTwo.", "One.\r\nTwo.\r\n"),
+        ("One.\r\nTwo.\n\nSix.", "One.\nTwo.\n\n", "One.\n2.\n\n", "One.\r\n2.\n\nSix."),
+        ("One.\r\nTwo.\nSix.  x", "One.\nTwo.\nSix.  ", "Six.  \n2.", "Six.  \r\n2.x"),
+    ],
+)
+def test_an_edit_joins_no_lines_and_keeps_blanks_as_it_has_them(
+    draft: str, search: str, new: str, made: str
+) -> None:
+    assert applied(draft, [SearchReplace(search, new)]).text == made
+
+
+LINES = st.lists(
+    st.tuples(st.sampled_from(["", " ", "  "]), st.sampled_from(["\n", "\r\n", "\r"])),
+    min_size=2,
+    max_size=8,
+)
+
+
+@given(LINES, st.data())
+def test_an_edit_of_a_word_changes_no_other_byte_whatever_lines_end_with(
+    ends: list[tuple[str, str]], data: st.DataObject
+) -> None:
+    lines = [f"word {at}{blanks}{end}" for at, (blanks, end) in enumerate(ends)]
+    first = data.draw(st.integers(0, len(lines) - 1))
+    last = data.draw(st.integers(first + 1, len(lines)))
+    draft, word = "".join(lines), f"word {data.draw(st.integers(first, last - 1))}"
+    search = "".join(lines[first:last]).replace("\r\n", "\n").replace("\r", "\n")
+    edited = applied(draft, [SearchReplace(search, search.replace(word, "some"))])
+    assert edited.text == draft.replace(word, "some")

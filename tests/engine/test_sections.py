@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from app.contract.drafts import locked_spans
 from app.contract.sections import LONGEST_PART, MOST_SECTIONS, items_of, parts_of, split
 
 UNDER_A_HEADING = st.sampled_from(
@@ -109,6 +110,39 @@ def test_no_section_begins_within_a_text_that_is_kept_whole() -> None:
     sections = split(text, kept_whole=("x\n\n# B",))
     assert list(sections.texts) == ["# A\n\nx\n\n# B\n\ny", "# C\n\nz"]
     assert sections.joined(sections.texts) == text
+
+
+def test_front_matter_whose_end_is_locked_is_in_the_first_section() -> None:
+    front, rest = "---\ntitle: Refunds\n---\n# Refunds", "\n\nWe pay.\n\n# Returns\n\nSend it."
+    locked = ("title: Refunds\n---\n# Refunds",)
+    assert split(front + rest, 9, locked).texts == (f"{front}\n\nWe pay.", "# Returns\n\nSend it.")
+    assert split(f"{front}\n\nWe pay.\n", 9, locked).texts == (f"{front}\n\nWe pay.",)
+    assert parts_of(f"{front}\n\nWe pay.", locked).texts == (f"{front}\n\nWe pay.",)
+
+
+def test_a_byte_order_mark_hides_neither_front_matter_nor_the_first_heading() -> None:
+    text = "# One\n\nA.\n\n# Two\n\nB.\n\nC."
+    assert split(f"\ufeff{text}").texts == ("\ufeff# One\n\nA.", "# Two\n\nB.\n\nC.")
+    assert split(f"\ufeff---\na: 1\n---\n{text}").texts == split(text).texts
+
+
+@given(documents(), st.data())
+def test_no_section_and_no_part_begins_within_a_locked_text_and_none_is_lost(
+    text: str, data: st.DataObject
+) -> None:
+    places = st.integers(0, len(text))
+    early = st.tuples(st.integers(0, min(30, len(text))), places)
+    drawn = data.draw(st.lists(st.tuples(places, places) | early, max_size=3))
+    locked = tuple(words for pair in drawn if (words := text[slice(*sorted(pair))].strip()))
+    spans = locked_spans(text, locked)
+    for sections in (split(text, 40, locked), parts_of(text, locked)):
+        assert sections.joined(sections.texts) == text
+        start = 0
+        for gap, section in zip(sections.gaps, sections.texts, strict=False):
+            start += len(gap)
+            assert not any(span.start < start < span.end for span in spans)
+            start += len(section)
+        assert not any(gap.strip() for gap in sections.gaps[1:])
 
 
 @pytest.mark.parametrize(

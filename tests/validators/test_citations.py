@@ -14,6 +14,7 @@ DOCUMENTS = (
         text="Refunds take 30 days. The customer\u2019s receipt must be shown,\nwithout exception.",
     ),
     ContextDocument(name="faq", text="You can call us on weekdays between 9 and 17 o'clock."),
+    ContextDocument(name="規約", text="返金は商品の返送から14日以内に行います。"),
 )
 
 
@@ -38,6 +39,9 @@ def found(draft: str, *, min_quote_words: int = 4, required: bool = False) -> li
         "```\n[nowhere]\n```\n\n[1]: https://example.com",
         '"This one is nowhere at all" is attributed to nobody.',
         '"Refunds take ages" [policy.md] is too short to be looked up.',
+        "「商品の返送から14日以内に」とあります[規約]。『返金は[中略]14日以内に行います』[規約]",
+        "「キャンセル」を押します[規約]。Don\u2018t say \u201aages\u2018 [policy.md].",
+        "See [policy.md].\r\n\r\nThe notice says “we always pay within a week”.\r\n",
         '"You can call us on weekdays" and "Refunds take 30 days" [policy.md][faq].',
         'The 13" model weighs less than the smallest 15" model by far [policy.md].',
         "> [!WARNING]\n> See [terms], [our terms][terms], [policy.md].\n\n[terms]: https://example.com",
@@ -67,6 +71,16 @@ def test_accepts(draft: str) -> None:
             "[policy.md] and [faq] say “we always pay within a week”.",
             "not in policy.md, faq",
             "“we always pay within a week”",
+        ),
+        (
+            "「返金は商品の返送から七日以内に」と定めています[規約]。",
+            "not in 規約",
+            "「返金は商品の返送から七日以内に」",
+        ),
+        (
+            "Siehe \u201aRefunds take 60 days\u2018 [policy.md].",
+            "not in policy.md",
+            "\u201aRefunds take 60 days\u2018",
         ),
         ("»Refunds take 60 days at most« [policy.md]", "differs", "»Refunds take 60 days at most«"),
         (

@@ -36,6 +36,14 @@ def test_says_when_a_text_stands_there_in_another_case() -> None:
     assert missing("the iphone", "iPhone", case_sensitive=False) == []
 
 
+@pytest.mark.parametrize(
+    ("draft", "text"), [("Mu\u0308ller", "Müller"), ("Müller", "Mu\u0308ller")]
+)
+def test_a_letter_is_found_however_it_is_written(draft: str, text: str) -> None:
+    assert missing(f"Herr {draft}.", text) == []
+    assert missing(f"Herr {draft.upper()}.", text, case_sensitive=False) == []
+
+
 @given(PLAIN, PLAIN, PLAIN.filter(bool))
 def test_a_draft_that_holds_the_text_passes(before: str, after: str, text: str) -> None:
     assert missing(before + text + after, text) == []

@@ -37,15 +37,24 @@ async def examined(draft: str, *given: AnyValidator, locked: tuple[str, ...] = (
             "You will recieve the the refund.",
             "You will receive the refund.",
         ),
+        (
+            {"kind": "excludes", "texts": ["Größe"], "replacements": {"Größe": "Maß"}},
+            "e\u0331: Gro\u0308ße",
+            "e\u0331: Maß",
+        ),
         (STYLE, "In order to pay, utilize it.", "To pay, use it."),
         ({"kind": "json"}, "{'a': 1, b: [2,],}", '{"a": 1, "b": [2]}'),
         ({"kind": "json"}, "```json\n{'a': 1}\n```", '```json\n{"a": 1}\n```'),
+        ({"kind": "json"}, "```\r\n{'a':\r\n1}\r\n```", '```\r\n{\r\n  "a": 1\r\n}\r\n```'),
+        ({"kind": "json"}, "\ufeff{'a': 1}\r\n", '\ufeff{"a": 1}\r\n'),
+        ({"kind": "json"}, "\ufeff```json\n{'a': 1}\n```", '\ufeff```json\n{"a": 1}\n```'),
         (
             {"kind": "json_schema", "schema": {"properties": {"n": {"type": "integer"}}}},
             '{"n": "2"}',
             '{"n": 2}',
         ),
         ({"kind": "markdown"}, "Run:\n\n~~~sh\nls", "Run:\n\n~~~sh\nls\n~~~"),
+        ({"kind": "markdown"}, "Run:\r\n\r\n~~~\r\nls", "Run:\r\n\r\n~~~\r\nls\r\n~~~"),
         (
             {"kind": "markdown"},
             "| a | b | c |\n|---|---|---|\n| 1 |\n| 1 | 2\n",
@@ -60,6 +69,11 @@ async def test_what_has_one_correction_is_corrected_and_then_passes(
     assert (reply.text, reply.findings) == (expected, ())
     (fix,) = reply.fixes
     assert (fix.source, fix.kind) == ("validators/0", fields["kind"])
+
+
+async def test_a_sound_document_with_crlf_in_a_fence_stays() -> None:
+    reply = await examined('```\r\n{"a":\r\n1}\r\n```', validator(kind="json"))
+    assert (reply.text, reply.findings) == (None, ())
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from app.contract.validators.text import LengthValidator
-from workers.text.words import sentences, words
+from workers.text.words import WORD, count_of_words, sentences, words
 from workers.validators.text import check_length
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=300)
@@ -32,6 +32,8 @@ def said(text: str, **bounds: int) -> list[str]:
         ("one,two;three -- four", ["one", "two", "three", "four"]),
         ("naïve cafe\u0301", ["naïve", "cafe\u0301"]),
         ("你好 world", ["你", "好", "world"]),
+        ("2.5円のカード", ["2.5", "円", "の", "カ", "ー", "ド"]),
+        ("AIで2枚", ["AI", "で", "2", "枚"]),
         ("हिन्दी में", ["हिन्दी", "में"]),
         ("... --- !!!", []),
         ("", []),
@@ -39,6 +41,17 @@ def said(text: str, **bounds: int) -> list[str]:
 )
 def test_splits_words(text: str, expected: list[str]) -> None:
     assert split(text, "words") == expected
+
+
+@given(TEXT | st.text("字か1a., '\u3099\n", max_size=30))
+def test_words_are_counted_as_they_are_split(text: str) -> None:
+    assert count_of_words(text) == len(split(text, "words"))
+
+
+def test_a_run_of_ideographs_is_counted_at_once() -> None:
+    """A check of 200,000 of them, one by one, would need more time than it has."""
+    assert len(WORD.findall("字" * 200_000)) == 1
+    assert count_of_words("字" * 200_000) == 200_000
 
 
 @pytest.mark.parametrize(
@@ -63,6 +76,7 @@ def test_splits_words(text: str, expected: list[str]) -> None:
         ),
         ('"Go!" he said. He went...', ['"Go!"', "he said.", "He went..."]),
         ("A title\n\nA text\nin two lines.", ["A title", "A text\nin two lines."]),
+        ("A title\r\n\r\nA text.\r\n", ["A title", "A text."]),
         ("1. Cut it.\n2. Glue it.", ["1. Cut it.", "2. Glue it."]),
         ("你好。再见。", ["你好。", "再见。"]),
         ("... !!! ?", []),

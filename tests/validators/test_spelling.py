@@ -48,7 +48,7 @@ def test_reports_only_the_first_slips() -> None:
 
 
 def calls_to_check(draft: str) -> int:
-    """Return how many functions the check calls, in Python and in C, to find nothing."""
+    """Return how many functions the check calls, in Python and in C."""
     calls = 0
 
     def count(_frame: FrameType, event: str, _argument: object) -> None:
@@ -57,16 +57,24 @@ def calls_to_check(draft: str) -> int:
 
     sys.setprofile(count)
     try:
-        assert found(draft) == []
+        found(draft)
     finally:
         sys.setprofile(None)
     return calls
 
 
-def test_the_work_grows_no_faster_than_the_draft() -> None:
-    sentence = "We have received the form that you sent us in June, and it is complete. "
-    calls_to_check(sentence)  # reads the word lists
-    assert calls_to_check(sentence * 2_000) < 11 * calls_to_check(sentence * 200)
+@pytest.mark.parametrize(
+    ("words", "times"),
+    [
+        ("We have received the form that you sent us in June, and it is complete. ", 200),
+        ("is is ", 100),
+        ("the recieve and ", 100),
+        ("an error is a error ", 100),
+    ],
+)
+def test_the_work_grows_no_faster_than_the_draft(words: str, times: int) -> None:
+    calls_to_check(words)  # reads the word lists
+    assert calls_to_check(words * 10 * times) < 11 * calls_to_check(words * times)
 
 
 READS_NOTHING = """

@@ -20,7 +20,7 @@ from workers.engine.judging import total
 from workers.text.document import Document
 from workers.text.edits import IssueKind, TextIssue
 from workers.text.json_documents import JsonFlaw, json_flaw, looks_like_json
-from workers.text.words import sentences, words
+from workers.text.words import count_of_words, sentences
 
 RELEVANT: Mapping[MeasureKind, Mapping[IssueKind, float]] = {
     MeasureKind.QUALITY: {kind: weight for kind, weight in WEIGHTS.items() if kind},
@@ -128,7 +128,7 @@ def _length(text: str, measure: Measure) -> tuple[float, str]:
     count = {
         Scale.CHARACTERS: len(text),
         Scale.SENTENCES: sum(1 for _ in sentences(text)),
-    }.get(measure.scale or Scale.WORDS, sum(1 for _ in words(text)))
+    }.get(measure.scale or Scale.WORDS, count_of_words(text))
     bounds = [f"at least {measure.minimum}"] if measure.minimum is not None else []
     bounds += [f"at most {measure.maximum}"] if measure.maximum is not None else []
     over = count - measure.maximum if measure.maximum is not None else 0

@@ -1,7 +1,8 @@
 """Calculates what a text claims to have calculated, such as `9 / 12 = 0.75 kg`.
 
-Only what can be read for certain is calculated: numbers, operators and brackets, with a unit after
-the result at most. Everything else is passed over.
+Only what can be read for certain is calculated: numbers, operators and brackets. Everything else is
+passed over, as is a wrong result of an equation that does not stand alone: a remainder, a base, a
+label or a "not" beside it may make it right.
 """
 
 import ast
@@ -43,6 +44,17 @@ BEFORE = "([{<>\"'_`|\\\n"
 """What may stand right before an equation, beside white space."""
 
 SENTENCE = re.compile(r"[.,] ")
+LEAD = re.compile(
+    r"(?:^|[^\w\s'\u2019-])\s*(?:(?:[^\W\d_]+ )?(?:so|then|thus|hence|therefore|from|is|are|has"
+    r"|have|gets?|gives?|makes?|costs?|weighs?|also|dann|somit|ist|sind|hat|macht|kostet|wiegt))?\s*\Z",
+    re.IGNORECASE | re.MULTILINE,
+)
+END = re.compile(
+    r"[ .)*]*+(?:(?!(?:uhr|am|pm)\b)[^\W\d_]++(?:/[^\W\d_]++)?)?+[^\w\n,;:]*?(?:\n|\Z|[.!?|]\s)",
+    re.IGNORECASE,
+)
+"""What stands around an equation that stands alone: few words of its clause, and a unit."""
+
 NUMBER = re.compile(r"\d[\d.,]*\d|\d")
 ALONE = re.compile(rf"\u2248? *-? *(?:{NUMBER.pattern}) *%?")
 TOKEN = re.compile(rf" *({NUMBER.pattern}|[()*/^+%-])")
@@ -87,9 +99,22 @@ def calculations_in(text: str) -> Iterator[Calculation]:
         if sides:
             readings = [_compared(sides, style) for style in (ENGLISH, CONTINENTAL)]
             readable = [reading for reading in readings if reading]
-            yield from max(
+            is_alone = _stands_alone(plain, found)
+            best = max(
                 readable, key=lambda reading: sum(pair.is_right for pair in reading), default=[]
             )
+            yield from (pair for pair in best if pair.is_right or is_alone)
+
+
+def _stands_alone(text: str, found: re.Match[str]) -> bool:
+    """Tell whether nothing around an equation can give its result another meaning."""
+    run, start = found[0], found.start()
+    sides = re.split("[=\u2248]", run)
+    if not (SENTENCE.search(sides[0]) or LEAD.search(text, max(0, start - 80), start)):
+        return False
+    cut = SENTENCE.search(sides[-1])
+    end = END.match(text, start + len(run.rstrip(" .)*")))
+    return cut[0] == ". " if cut else end is not None
 
 
 def _sides(text: str, found: re.Match[str]) -> list[str]:

@@ -36,7 +36,7 @@ from workers.engine.moves import (
     within,
 )
 from workers.engine.prompts import Amend, Revise, RevisePassages, Task, Write
-from workers.engine.replies.likeness import Told
+from workers.engine.replies.likeness import SIGNS, Told
 from workers.engine.replies.reader import (
     CUT_OFF,
     NO_CRITIQUE,
@@ -701,6 +701,7 @@ def _with_lines_of(before: str, after: str, line_end: str | None) -> str:
     if is_plain:
         return LINE_END.sub(usual, after)
     old, new = _lines(before), _lines(after)
+    old[-1] = (old[-1][0], old[-1][1] + usual)
     if max(len(old), len(new)) > MOST_PIECES:
         return LINE_END.sub(usual, after)
     lines = [f"{words}{LINE_END.sub(usual, tail)}" for words, tail in new]
@@ -709,8 +710,8 @@ def _with_lines_of(before: str, after: str, line_end: str | None) -> str:
         if kind == "equal" or (kind == "replace" and end - start == to - at):
             for place, other in zip(range(at, to), range(start, end), strict=True):
                 words = old[other][0] if kind == "equal" else new[place][0]
-                lines[place] = words + (old[other][1] or usual)
-    return "".join(lines).rstrip(BLANK)
+                lines[place] = words + old[other][1] if place < len(new) - 1 else words + new[-1][1]
+    return "".join(lines)
 
 
 def _lines(text: str) -> list[tuple[str, str]]:
@@ -786,6 +787,8 @@ def _with_line_ends_of(draft: str, edit: SearchReplace) -> SearchReplace:
     if found is None or edit.search == edit.replace:
         return edit
     usual = usual_line_end(found[0]) or usual_line_end(draft) or "\n"
+    if len({*LINE_END.findall(found[0])}) < 2:
+        return SearchReplace(found[0], LINE_END.sub(usual, edit.replace))
     return SearchReplace(found[0], _with_lines_of(found[0], edit.replace, usual))
 
 
@@ -850,7 +853,7 @@ STAND_IN = re.compile(
 )
 OF_A_STAND_IN = phrase("passage", "of_a_stand_in")
 TAGS = phrase("passage", "tags")
-CHARACTERS = "\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af"
+CHARACTERS = f"{SIGNS}\uac00-\ud7af"
 TOKEN = re.compile(rf"[{CHARACTERS}]|[^\W{CHARACTERS}]+|[^\w\s]")
 WORD = re.compile(r"\w")
 ENDS = frozenset(".!?\u3002\uff01\uff1f")

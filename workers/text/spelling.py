@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator
+from functools import lru_cache
 
 from workers.text.document import Document, Word
 from workers.text.edits import Edit, IssueKind, TextIssue, article_for, checked, substitute
@@ -16,6 +17,9 @@ _CAPITAL_I = re.compile(r"(?<![\w'\u2019.(-])I(?=['\u2019 ])")
 
 LEAST_KNOWN = 0.6
 """Share of the other words of a sentence that are known where one is corrected."""
+
+LONGEST_OPENING = 50
+"""Words before "is is" among which one may be that makes it right."""
 
 _PLAIN_START = re.compile(r"h[aeiouy]|[aeiou]")
 """How a word begins whose first letter is not read by its name, as it is in "an html page"."""
@@ -72,11 +76,8 @@ def _is_repeated_in_vain(document: Document, first: Word) -> bool:
     """Tell whether a repeated word is a slip, which "the file is is" and no "what it is is" has."""
     if first.lower != "is":
         return first.lower not in word_list("may repeat")
-    sentence = document.sentence_at(first.start)
-    opening = sentence.words if sentence else ()
-    return word_list("before is is").isdisjoint(
-        word.lower for word in opening if word.end < first.start
-    )
+    opening = document.words_before(first.start, LONGEST_OPENING)
+    return word_list("before is is").isdisjoint(word.lower for word in opening)
 
 
 def _may_be_misspelled(document: Document, word: Word) -> bool:
@@ -95,14 +96,17 @@ def _may_be_misspelled(document: Document, word: Word) -> bool:
 def _is_among_english_words(document: Document, word: Word) -> bool:
     """Tell whether enough of the other words of the sentence are known English ones."""
     sentence = document.sentence_at(word.start)
-    others = [
-        other.lower for other in (sentence.words if sentence else ()) if other.start != word.start
-    ]
-    known = sum(
-        other in known_words() or other in word_list("common") or other in misspellings()
-        for other in others
-    )
-    return known >= LEAST_KNOWN * len(others)
+    count, known = _counted(document, sentence.start) if sentence else (1, 1)
+    return known - 1 >= LEAST_KNOWN * (count - 1)
+
+
+@lru_cache(maxsize=1)  # all misspelled words of a sentence need the same
+def _counted(document: Document, position: int) -> tuple[int, int]:
+    """Return how many words the sentence at a position has, and how many of them are known."""
+    sentence = document.sentence_at(position)
+    words = [word.lower for word in (sentence.words if sentence else ())]
+    known = (known_words(), word_list("common"), misspellings())
+    return len(words), sum(any(word in each for each in known) for word in words)
 
 
 def _articles(document: Document) -> Iterator[TextIssue]:

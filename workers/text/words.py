@@ -7,18 +7,26 @@ import re2
 
 TextRange = tuple[int, int]
 
-# Ideographs and kana; numbers; everything else, inner apostrophes, hyphens and dots included.
+UNSPACED = (
+    "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3041-\u3096\u30a1-\u30fa\u30fc-\u30ff"
+    "\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
+)
+"""Letters of scripts without spaces: Thai, Lao, Burmese, Khmer, Japanese and Chinese."""
+
+_KANA = r"\p{Han}\p{Hiragana}\p{Katakana}\x{30FC}"
+_LETTER = rf"[^\PL{_KANA}]"
+_WORD = rf"(?:{_LETTER}|[\pN_])(?:{_LETTER}|[\pN\pM_])*"
+# A run of ideographs and kana; numbers; all else, inner apostrophes, hyphens and dots included.
 WORD = re2.compile(
-    r"[\p{Han}\p{Hiragana}\p{Katakana}]"
-    r"|\pN+(?:[.,]\pN+)+[\pL\pM]*"
-    r"|[\pL\pN_][\pL\pN\pM_]*(?:['\x{2019}.\-\x{2010}\x{2011}][\pL\pN_][\pL\pN\pM_]*)*"
+    rf"([{_KANA}]+)|\pN+(?:[.,]\pN+)+(?:{_LETTER}|\pM)*"
+    rf"|{_WORD}(?:['\x{{2019}}.\-\x{{2010}}\x{{2011}}]{_WORD})*"
 )
 # Closing quotes, brackets, emphasis and footnotes belong to the sentence. Ideographic full stops
 # need no space.
 END = re.compile(
     r"(?<![.!?\u2026])[.!?\u2026]++[\"'\u201c\u201d\u2018\u2019\u00ab\u00bb)\]*_]*+(?:\[\d+\])*+(?=\s|\Z)"
     r"|[\u3002\uff01\uff1f]++[\u201d\u2019\u300d\u300f\uff09]*+"
-    r"|\n[ \t]*+\n"
+    r"|\n[ \t\r]*+\n"
 )
 LAST_WORD = re.compile(r"[\w.]*\Z")
 
@@ -49,7 +57,14 @@ def words(text: str) -> Iterator[TextRange]:
 
     A comma joins digits. Each ideograph or kana is a separate word.
     """
-    return (found.span() for found in WORD.finditer(text))
+    for found in WORD.finditer(text):
+        start, end = found.span()
+        yield from ((at, at + 1) for at in range(start, end)) if found[1] else [(start, end)]
+
+
+def count_of_words(text: str) -> int:
+    """Return how many words there are; a run of ideographs takes the time of one word."""
+    return sum(len(run) or 1 for run in WORD.findall(text))
 
 
 def sentences(text: str) -> Iterator[TextRange]:

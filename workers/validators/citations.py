@@ -11,15 +11,17 @@ from unicodedata import normalize
 
 from app.contract.requests import ContextDocument
 from app.contract.validators.citations import CitationsValidator
+from workers.text.words import UNSPACED
 from workers.validators.violation import Violation, abbreviated, violation_at
 
-WORD = re.compile(r"\w+")
-LEFT_OUT = re.compile(r"\[[^\[\]]*\]\w*|\.{3,}|…")
+UNSPACED_LETTER = re.compile(f"[{UNSPACED}]")
+WORD = re.compile(rf"[{UNSPACED}]|[^\W{UNSPACED}]+")
+LEFT_OUT = re.compile(rf"\[[^\[\]]*\][^\W{UNSPACED}]*|\.{{3,}}|…")
 """An ellipsis, or what an editor put in brackets."""
 
 
 def normalized_words(text: str) -> list[str]:
-    """Return the words of a text in the form in which they are compared."""
+    """Return the words of a text as they are compared; without spaces each character is one."""
     return WORD.findall(normalize("NFKC", text).casefold().replace("\u2019", "").replace("'", ""))
 
 
@@ -76,13 +78,15 @@ NOT_PROSE = re.compile(
     r"|^[ \t]{0,3}\[[^\[\]\n]+\]:[ \t]*(?:<|[a-z]+:|[/#.])\S*",  # where a link leads
     re.DOTALL | re.MULTILINE,
 )
-PARAGRAPH = re.compile(r"(?:(?!\n[ \t]*\n).)+", re.DOTALL)
+PARAGRAPH = re.compile(r"(?:(?!\n[ \t\r]*\n).)+", re.DOTALL)
 QUOTATION = re.compile(
     # Behind a number it is inches.
     r'(?<!\d)"(?P<a>[^"]+)"|“(?P<b>[^“”]+)”|«(?P<c>[^«»]+)»|»(?P<e>[^«»]+)«|„(?P<d>[^„“”]+)[“”]'
+    r"|\u201a(?P<f>[^\u201a\u2018]+)\u2018|「(?P<g>[^「」]+)」|『(?P<h>[^『』]+)』"
 )
 MARKER = re.compile(
-    r"(?<![!\\\w])(?P<behind>(?<=\]))?\[(?P<name>(?!!)[^\[\]\n^]{1,300})\](?!\()(?P<before>(?=\[))?"
+    rf"(?<![!\\])(?<![^\W{UNSPACED}])"
+    r"(?P<behind>(?<=\]))?\[(?P<name>(?!!)[^\[\]\n^]{1,300})\](?!\()(?P<before>(?=\[))?"
 )
 LINK = re.compile(r"^[ \t]{0,3}\[(?P<name>[^\[\]\n]+)\]:", re.MULTILINE)
 CHECK_BOX = re.compile(r"[ xX]|\.{3}|…")
@@ -137,7 +141,9 @@ def _flaws(
             )
     for quotation in QUOTATION.finditer(body):
         cited = _attributed(quotation, markers, body, named)
-        is_short = len(normalized_words(LEFT_OUT.sub(" ", quotation[0]))) < min_quote_words
+        said = normalized_words(LEFT_OUT.sub(" ", quotation[0]))
+        unspaced = len(UNSPACED_LETTER.findall("".join(said)))  # two of them are about a word
+        is_short = len(said) - unspaced // 2 < min_quote_words
         if not cited or is_short or (reason := sources.missing(quotation[0], cited)) is None:
             continue
         yield violation_at(

@@ -14,6 +14,7 @@ from markdown_it import MarkdownIt
 from markdown_it.token import Token
 from yaml import CSafeLoader, events
 
+from app.contract.drafts import BYTE_ORDER_MARK
 from app.contract.validators.formats import (
     MarkdownValidator,
     TomlValidator,
@@ -145,7 +146,7 @@ def check_toml(validator: TomlValidator, draft: str) -> Iterator[Violation]:
     """Yield the first error (TOML 1.0), which may be a duplicate key or table."""
     body = Body(draft)
     try:
-        tomllib.loads(body.text.removesuffix("\r"))  # which a fence may leave of a line end
+        tomllib.loads(body.text)
     except tomllib.TOMLDecodeError as error:
         # Only Python 3.14 and newer have the position as attributes too.
         said = str(error)
@@ -311,7 +312,7 @@ class _Page:
         self.draft = draft
         self.lines = LINE.findall(draft)
         self._starts = list(accumulate(map(len, self.lines), initial=0))
-        self._tokens = _parser().parse(draft)
+        self._tokens = _parser().parse(draft.removeprefix(BYTE_ORDER_MARK))
 
     def missing(self, wanted: Sequence[str]) -> Iterator[Violation]:
         there = {(level, _plain(text)) for _, level, text in self._headings()}
@@ -342,9 +343,9 @@ class _Page:
         for token in self._tokens:
             if token.type == "fence" and token.level == 0 and token.map and self._is_open(token):
                 end = len(self.draft)
-                yield Edit(
-                    end, end, f"{'' if self.draft.endswith(chr(10)) else chr(10)}{token.markup}"
-                )
+                line_end = "\r\n" if "\r\n" in self.draft else "\n"
+                is_ended = self.draft.endswith("\n")
+                yield Edit(end, end, token.markup if is_ended else line_end + token.markup)
 
     def cells_that_lack(self) -> Iterator[Edit]:
         """Yield empty cells for the rows that are shorter than their header."""

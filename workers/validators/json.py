@@ -143,6 +143,8 @@ def _rewritten(draft: str, schemas: Sequence[Any]) -> Iterator[Edit]:
     body = Body(draft)
     fixed = repaired(body.text, schemas) if looks_like_json(body.text) else None
     if fixed is not None:
+        if "\r\n" in body.text:
+            fixed = re.sub(r"\r?\n", "\r\n", fixed)
         yield Edit(body.start, body.start + len(body.text), fixed)
 
 

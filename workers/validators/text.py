@@ -2,7 +2,8 @@
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
-from unicodedata import category
+from itertools import pairwise
+from unicodedata import category, is_normalized, normalize
 
 from app.contract.regexes import compile_pattern
 from app.contract.validators.text import (
@@ -21,12 +22,12 @@ from workers.text.document import Document, Sentence
 from workers.text.edits import Edit
 from workers.text.readability import TextCounts, flesch_kincaid_grade, flesch_reading_ease
 from workers.text.spelling import repetitions, spelling
-from workers.text.words import sentences, words
+from workers.text.words import count_of_words, sentences
 from workers.validators.violation import Violation, abbreviated, excess, spot, violation_at
 
 COUNT: Mapping[Unit, Callable[[str], int]] = {
     "characters": len,
-    "words": lambda text: sum(1 for _ in words(text)),
+    "words": count_of_words,
     "sentences": lambda text: sum(1 for _ in sentences(text)),
 }
 
@@ -58,11 +59,11 @@ def _counted(count: int, unit: Unit) -> str:
 
 def check_contains(validator: ContainsValidator, draft: str) -> Iterator[Violation]:
     """Yield a violation for every required text that the draft does not contain exactly."""
-    folded = draft.casefold()
+    exact, folded = (_compared(draft, is_exact=is_exact) for is_exact in (True, False))
     for text in validator.texts:
-        if validator.case_sensitive and text in draft:
+        if text in draft or (validator.case_sensitive and _compared(text, is_exact=True) in exact):
             continue
-        in_any_case = text.casefold() in folded
+        in_any_case = _compared(text, is_exact=False) in folded
         if in_any_case and not validator.case_sensitive:
             continue
         yield Violation(
@@ -79,23 +80,27 @@ def check_excludes(validator: ExcludesValidator, draft: str) -> Iterator[Violati
 
 def fix_excludes(validator: ExcludesValidator, draft: str) -> Iterator[Edit]:
     """Yield the replacement of every forbidden text; a capital at its start is kept."""
-    new = {before.casefold(): after for before, after in validator.replacements.items()}
-    exact = validator.replacements if validator.case_sensitive else {}
+    is_exact, given = validator.case_sensitive, validator.replacements.items()
+    new = {_compared(before, is_exact=False): after for before, after in given}
+    exact = {_compared(before, is_exact=True): after for before, after in given if is_exact}
     for found in _everywhere(validator, draft):
         if found.span is not None:
             old = draft[slice(*found.span)]
-            after = exact.get(old, new.get(old.casefold(), old))
+            known = new.get(_compared(old, is_exact=False), old)
+            after = exact.get(_compared(old, is_exact=True), known)
             yield Edit(*found.span, after[:1].upper() + after[1:] if old[:1].isupper() else after)
 
 
 def _everywhere(validator: ExcludesValidator, draft: str) -> Iterator[Violation]:
-    searched = draft if validator.case_sensitive else draft.casefold()
-    starts = None if len(searched) == len(draft) else _starts(draft)
+    is_exact = validator.case_sensitive
+    searched = _compared(draft, is_exact=is_exact)
+    is_same = len(searched) == len(draft) and is_normalized("NFC", draft)
+    places = None if is_same else _places(draft, is_exact=is_exact)
     for text in validator.texts:
-        wanted = text if validator.case_sensitive else text.casefold()
+        wanted = _compared(text, is_exact=is_exact)
         for at in _found(wanted, searched, whole_words=validator.whole_words):
             last = at + len(wanted) - 1
-            start, end = (starts[at], starts[last] + 1) if starts else (at, last + 1)
+            start, end = (places[at][0], places[last][1]) if places else (at, last + 1)
             yield Violation(
                 f"the draft contains the forbidden text {abbreviated(text)!r}",
                 "remove or reword it",
@@ -121,9 +126,23 @@ def _joined(left: str, right: str) -> bool:
     return all(side and (side.isalnum() or category(side)[0] == "M") for side in (left, right))
 
 
-def _starts(draft: str) -> list[int]:
-    """Return which character of the draft each character of its case-folded form comes from."""
-    return [index for index, each in enumerate(draft) for _ in each.casefold()]
+def _compared(text: str, *, is_exact: bool) -> str:
+    """Return a text in the form in which it is compared: one for each way to write a letter."""
+    composed = normalize("NFC", text)
+    return composed if is_exact else composed.casefold()
+
+
+def _places(draft: str, *, is_exact: bool) -> list[tuple[int, int]]:
+    """Return which range of the draft each character of its compared form comes from."""
+    inner = [category(each)[0] == "M" or "\u1160" <= each <= "\u11ff" for each in draft]
+    starts = [at for at, is_inner in enumerate(inner) if not (is_inner and at)]
+    places: list[tuple[int, int]] = []
+    for start, end in pairwise([*starts, len(draft)]):
+        step = 1 if is_normalized("NFC", draft[start:end]) else end - start
+        for at in range(start, end, step):
+            length = len(_compared(draft[at : at + step], is_exact=is_exact))
+            places += [(at, at + step)] * length
+    return places
 
 
 def check_regex(validator: RegexValidator, draft: str) -> Iterator[Violation]:

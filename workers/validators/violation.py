@@ -3,7 +3,7 @@
 import re
 from dataclasses import dataclass, replace
 
-from app.contract.drafts import draft_of
+from app.contract.drafts import BYTE_ORDER_MARK, draft_of
 
 MAX_DEPTH = 100
 """Levels of nesting that a document may have."""
@@ -102,12 +102,18 @@ def offset_of(text: str, line: int, column: int) -> int:
 
 
 class Body:
-    """The document of a draft, without a code fence around it; violations of it are the draft's."""
+    """The document of a draft, without a code fence around it; violations of it are the draft's.
+
+    A byte order mark is no part of a document.
+    """
 
     def __init__(self, draft: str) -> None:
         self.draft = draft
-        fenced = OTHER_FENCE.fullmatch(draft)
-        self.text = fenced["body"] if fenced else draft_of(draft)
+        bare = draft.removeprefix(BYTE_ORDER_MARK)
+        fenced = OTHER_FENCE.fullmatch(bare)
+        text = fenced["body"] if fenced else draft_of(bare)
+        # A fence may leave half of a line end.
+        self.text = text.removeprefix(BYTE_ORDER_MARK).removesuffix("\r")
         self.start = draft.find(self.text)
 
     def violation(

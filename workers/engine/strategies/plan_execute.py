@@ -40,7 +40,7 @@ from workers.engine.prompts import (
     tagged_text,
     worded,
 )
-from workers.engine.replies.likeness import Source, even
+from workers.engine.replies.likeness import SIGNS, Source, even
 from workers.engine.replies.reader import Arguments, ReplyModel, ReplyReader, Unreadable
 from workers.engine.search import Outcome, Search
 from workers.engine.sub_search import going_on, informed, passes_as_it_is
@@ -409,10 +409,7 @@ MOST_APPROVALS = 10
 EVIDENT = 3
 """Words of a quotation that is evidence."""
 
-UNSPACED = r"\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff"
-"""Thai, Lao, Burmese, Khmer, Japanese and Chinese, written without spaces between words."""
-
-WORD = re.compile(rf"[{UNSPACED}]{{1,2}}|[^\W{UNSPACED}]+(?:[.,:/-]\d+)*")
+WORD = re.compile(rf"[{SIGNS}]{{1,2}}|[^\W{SIGNS}]+(?:[.,:/-]\d+)*")
 """A word; where there are no spaces, two characters."""
 
 
