@@ -1,5 +1,7 @@
 """A validator that cannot be run fails its step; the draft is not judged by silence."""
 
+import asyncio
+
 import pytest
 
 from app.contract.events import StepCompleted, StepFailed
@@ -26,8 +28,10 @@ async def performed(*validators: AnyValidator) -> StepCompleted | StepFailed:
 
 
 async def test_a_validator_that_cannot_be_run_is_a_failed_step() -> None:
+    began = asyncio.get_running_loop().time()
     entry = await performed(HttpValidator(kind="http", url="https://example.com"))
     assert isinstance(entry, StepFailed)
+    assert 0 <= entry.usage.seconds <= asyncio.get_running_loop().time() - began
     assert (entry.key, entry.code) == ("iterations/1/check", "validator_unavailable")
     assert "HONE_SECRET_KEY" in entry.detail
 
