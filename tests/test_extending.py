@@ -224,7 +224,8 @@ def started_with(folder: Path, *command: str) -> str:
     """Return what a start that fails says."""
     failed = subprocess.run(
         command,
-        env=environment_with(folder) | {"HONE_LOG_FORMAT": "text"},
+        env=environment_with(folder)
+        | {"HONE_LOG_FORMAT": "text", "HONE_DATA_DIR": str(folder / "data")},
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
