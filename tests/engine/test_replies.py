@@ -27,7 +27,7 @@ from tests.engine.scripted_replies import replied
 from workers.engine.asking import text_in
 from workers.engine.judging import critique_reader
 from workers.engine.moves import StepError
-from workers.engine.prompts import Judge, Task, Write
+from workers.engine.prompts import Task, Write
 from workers.engine.replies.reader import (
     ReplyModel,
     ReplyReader,
@@ -209,40 +209,6 @@ def test_a_draft_that_is_not_the_whole_reply_is_journaled_with_its_judgement() -
     assert plain.best.scored.draft.is_reply
     assert not framed.best.scored.draft.is_reply
     assert framed.best.scored.draft.text == plain.best.scored.draft.text
-
-
-FINDINGS = st.lists(
-    st.fixed_dictionaries(
-        {
-            "kind": st.sampled_from(("c1", "C2", "clarity", "c2: tone", "style")),
-            "message": st.sampled_from(("Too long.", "", "...")),
-            "fix": st.sampled_from((None, "Cut it.")),
-            "quote": st.sampled_from((None, "14 days", "not in the draft", " ")),
-        }
-    ),
-    max_size=3,
-)
-
-
-@given(FINDINGS)
-def test_a_verdict_in_exactly_the_form_asked_for_is_read_like_one_with_another_member(
-    findings: list[dict[str, object]],
-) -> None:
-    score = {"evidence": ["14 days"], "reason": "It is.", "score": 0.5}
-    said = {
-        "scores": {"c1": score, "c2": score},
-        "strengths": ["Short.", " "],
-        "weaknesses": [],
-        "suggestions": [],
-        "findings": findings,
-    }
-    task = Task("Explain.", None, CRITERIA, "482913")
-    exact, other = (
-        ReplyReader(json.dumps(it), Judge(task, DRAFT)) for it in (said, {**said, "note": "so"})
-    )
-    read = critique_reader(CRITERIA, DRAFT)
-    assert read(exact) == read(other)
-    assert exact.dropped == other.dropped
 
 
 def test_a_criterion_may_have_the_name_of_a_scale() -> None:

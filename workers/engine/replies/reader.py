@@ -833,14 +833,6 @@ def json_passages_in(text: str) -> Iterator[tuple[dict[str, Any] | list[Any] | U
             at = start + 1
 
 
-def only_value(text: str) -> Any:
-    """Return the value at the start of a text. Raises `Unparsable` if objects or arrays follow."""
-    value, end = _value(text, 0)
-    if _opening(text, end) >= 0:
-        raise Unparsable("it contains more than one JSON value")
-    return value
-
-
 def decoded_json(text: str) -> Any:
     """Return the value of a JSON text, in which strings may have line ends.
 

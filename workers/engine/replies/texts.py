@@ -418,7 +418,7 @@ def without_thinking(text: str, asked: TextRequest) -> str:
 
     Raises `NoText` when the thinking is unfinished or nothing follows it.
     """
-    if not may_contain_thinking(text) or asked.has(A_CHANNEL):
+    if not _may_contain_thinking(text) or asked.has(A_CHANNEL):
         return text
     if final := _finals(text):
         return _after(text, final[-1].end())
@@ -437,7 +437,7 @@ def without_thinking(text: str, asked: TextRequest) -> str:
     return text
 
 
-def may_contain_thinking(text: str) -> bool:
+def _may_contain_thinking(text: str) -> bool:
     """Return whether a text has any of the characters that marks of thinking begin with.
 
     Searching for each mark takes many times as long, and most replies have none.
