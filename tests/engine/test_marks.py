@@ -11,6 +11,7 @@ from tests.engine.engine_driver import driver_scoring, request
 from tests.engine.replies.articles import (
     ARTICLE,
     BODY,
+    FIRST_PARAGRAPH,
     NO_TEXTS,
     REVISED,
     firsts,
@@ -205,6 +206,20 @@ def test_a_first_draft_of_several_paragraphs_without_marks_is_asked_for_in_an_ob
     assert prompt.schema == TEXT_ALONE
     assert prompt.asks_for_text
     assert prompt.user.endswith("no word about the text.")
+
+
+@pytest.mark.parametrize("name", ["thinking", "analysis", "plan", "what_they_want"])
+def test_a_text_in_an_object_is_the_draft_however_long_the_thoughts_beside_it(name: str) -> None:
+    first, text = "We refund.\n\nAsk us.", "We refund you. Ask us."
+    thoughts = FIRST_PARAGRAPH + FIRST_PARAGRAPH.upper()
+    assert asked_twice(first, json.dumps({name: thoughts, "text": text}))[0] == text
+    if name != "what_they_want":
+        assert asked_twice(first, json.dumps({name: thoughts, "article": text}))[0] == text
+
+
+def test_an_object_with_an_empty_text_is_no_draft() -> None:
+    model = driver_scoring(0.9, writer=['{"text": ""}', "We refund."])
+    assert model.play(request(max_iterations=1)).best.scored.draft.text == "We refund."
 
 
 def test_a_first_draft_of_one_paragraph_needs_no_marks() -> None:

@@ -178,8 +178,8 @@ class ReplyReader:
         given, task = self._given, self.asked.task
         said = _out_of_object(self.raw, task, given.base, is_again=self.is_again)
         is_apart = said is not None or _is_fence(self.raw)
-        text = _text(said or self.raw, given, is_again=self.is_again, is_apart=is_apart)
-        return _not_empty(text)
+        written = self.raw if said is None else said
+        return _not_empty(_text(written, given, is_again=self.is_again, is_apart=is_apart))
 
     def begun(self) -> str:
         """Return what is certain of the text of a reply that is still being written.
@@ -330,6 +330,7 @@ TEXT_NAMES = frozenset(
 NOTE_NAMES = frozenset(
     {"note", "notes", "change", "changes", "changes_made", "comment", "comments", "explanation"}
     | {"reasoning", "rationale", "summary_of_changes", "thoughts", "word_count"}
+    | {"thinking", "thought", "analysis", "plan", "reflection", "scratchpad"}
 )
 A_JSON = re.compile("json", re.IGNORECASE)
 TOOL_CALL = re.compile(r"\A<tool_call>\s*(.*?)\s*(?:</tool_call>)?\Z", re.DOTALL)
@@ -363,13 +364,16 @@ def _out_of_object(raw: str, task: Task, base: str | None, *, is_again: bool = F
         found = found["arguments"]
     named = with_plain_names(found) if isinstance(found, dict) else {}
     texts = [member for name, member in named.items() if name in TEXT_NAMES]
-    if not named.keys() <= TEXT_NAMES | NOTE_NAMES:
+    if is_again and isinstance(named.get("text"), str):
+        texts = [named["text"]]
+    elif not named.keys() <= TEXT_NAMES | NOTE_NAMES:
         texts = [
             member for member in named.values() if base is not None and _resembles(member, base)
         ]
     if len(texts) == 1 and isinstance(texts[0], str):
         return texts[0]
-    return _longest_of(found) if is_again and base is None else None
+    said = [member for name, member in named.items() if name not in NOTE_NAMES]
+    return _longest_of(said) if is_again and base is None else None
 
 
 def _longest_object_in(said: str) -> str:
