@@ -27,8 +27,9 @@ from tests.engine.scripted_replies import replied
 from workers.engine.asking import text_in
 from workers.engine.judging import critique_reader
 from workers.engine.moves import StepError
-from workers.engine.prompts import Task, Write
+from workers.engine.prompts import Revise, Task, Write
 from workers.engine.replies.reader import (
+    NO_CRITIQUE,
     ReplyModel,
     ReplyReader,
     Unparsable,
@@ -209,6 +210,28 @@ def test_a_draft_that_is_not_the_whole_reply_is_journaled_with_its_judgement() -
     assert plain.best.scored.draft.is_reply
     assert not framed.best.scored.draft.is_reply
     assert framed.best.scored.draft.text == plain.best.scored.draft.text
+
+
+@pytest.mark.parametrize(
+    "tag", ["</think>", "</reasoning>", "[/THINK]", "<|channel|>final<|message|>"]
+)
+@pytest.mark.parametrize(
+    "around", ["{}", "Here it is:\n```json\n{}\n```", "<think>Hm.</think>\n{}"]
+)
+def test_a_verdict_may_name_a_tag_of_thinking(around: str, tag: str) -> None:
+    score = {"score": 0.5, "reason": f"It does not explain {tag}.", "evidence": [tag]}
+    said = json.dumps({"scores": {"c1": score, "c2": score}, "strengths": [f"{tag} is short."]})
+    critique = critique_reader(CRITERIA, DRAFT)(replied(around.format(said)))
+    assert {it.score for it in critique.scores} == {0.5}
+    assert critique.strengths == (f"{tag} is short.",)
+
+
+@pytest.mark.parametrize("before", ["", "<think>They want it short.</think>\n"])
+def test_a_revision_keeps_a_closing_tag_that_its_draft_has(before: str) -> None:
+    draft = "The server drops what stands before </think>, and clients see the rest of it alone."
+    text = draft.replace("clients see", "a client sees")
+    task = Task("Explain it.", draft, (), "482913")
+    assert text_in(replied(before + text, Revise(task, draft, (), NO_CRITIQUE, ()))) == text
 
 
 def test_a_criterion_may_have_the_name_of_a_scale() -> None:

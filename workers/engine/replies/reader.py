@@ -43,6 +43,7 @@ from workers.engine.replies.texts import (
     flaw_in_text,
     is_refusal,
     marked_text,
+    may_contain_thinking,
     remark_in,
     settled,
     text_of,
@@ -216,18 +217,12 @@ class ReplyReader:
         is_unchanged = base is not None and self.raw.strip() == base.strip()
         if is_unchanged or (bare.startswith("{") and json_flaw_in(bare) is None):
             return bare
-        try:
-            text = without_thinking(self.raw, TextRequest())
-        except NoText as error:
-            raise Unreadable(str(error)) from None
+        text = _without_thinking(self.raw)
         return _document(text, self._given, self.asked.task.document)
 
     def read_as(self, shape: type[Shape]) -> Shape:
         """Return the one JSON object of that shape. Raises `Unreadable` with what is wrong."""
-        try:
-            text = without_thinking(self.raw, TextRequest())
-        except NoText as error:
-            raise Unreadable(str(error)) from None
+        text = _without_thinking(self.raw)
         return _only(shape, _decoded(text), lambda: self._given)
 
     @property
@@ -376,12 +371,26 @@ def _out_of_object(raw: str, task: Task, base: str | None, *, is_again: bool = F
     return _longest_of(said) if is_again and base is None else None
 
 
+def _without_thinking(said: str) -> str:
+    """Return a reply without its thinking; a tag within an object is a word of that object.
+
+    Raises `Unreadable` when nothing follows the thinking.
+    """
+    if not may_contain_thinking(said):
+        return said
+    objects = [source for value, source in json_passages_in(said) if isinstance(value, dict)]
+    try:
+        return without_thinking(said, TextRequest(documents=objects))
+    except NoText as error:
+        raise Unreadable(str(error)) from None
+
+
 def _longest_object_in(said: str) -> str:
     """Return the object that is most of a reply, "" without one."""
     if "{" not in said:
         return ""
-    with suppress(NoText):
-        said = without_thinking(said, TextRequest())
+    with suppress(Unreadable):
+        said = _without_thinking(said)
     passages = [source for value, source in json_passages_in(said) if isinstance(value, dict)]
     return next((found for found in passages if 2 * len(found) > len(said)), "")
 

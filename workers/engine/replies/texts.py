@@ -418,7 +418,7 @@ def without_thinking(text: str, asked: TextRequest) -> str:
 
     Raises `NoText` when the thinking is unfinished or nothing follows it.
     """
-    if not _may_contain_thinking(text) or asked.has(A_CHANNEL):
+    if not may_contain_thinking(text) or asked.has(A_CHANNEL):
         return text
     if final := _finals(text):
         return _after(text, final[-1].end())
@@ -430,14 +430,14 @@ def without_thinking(text: str, asked: TextRequest) -> str:
         return _after(text, prose.end())
     while opened := OPENED.match(text):
         text = _after(text, _end_of_thought(text, opened.end()))
-    if end := _last_unopened(text):
+    if not asked.has(CLOSED) and (end := _last_unopened(text)):
         return _after(text, end)
     if "```" not in text:
         text = (THOUGHT_BLOCK.sub("", text) if OPENED.search(text) else text).strip(BLANK)
     return text
 
 
-def _may_contain_thinking(text: str) -> bool:
+def may_contain_thinking(text: str) -> bool:
     """Return whether a text has any of the characters that marks of thinking begin with.
 
     Searching for each mark takes many times as long, and most replies have none.
