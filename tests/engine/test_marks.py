@@ -2,6 +2,7 @@
 
 import json
 import re
+from dataclasses import replace
 
 import pytest
 
@@ -50,6 +51,21 @@ def test_no_text_is_cut_or_altered(*, is_marked: bool) -> None:
     assert [it.name for it in texts if it.is_wrong or it.outcome() == "asked again"] == []
     kept = [it.name for it in texts if it.outcome(is_again=True) == "doubted"]
     assert 3 * len(kept) <= len(texts), kept
+
+
+@pytest.mark.parametrize("is_marked", [True, False], ids=["marks", "no marks"])
+@pytest.mark.parametrize("line_end", ["\n", "\r\n"], ids=["unix", "windows"])
+def test_a_draft_with_windows_line_ends_is_revised_like_any_other(
+    line_end: str, *, is_marked: bool
+) -> None:
+    unlike = []
+    for one in (*ARTICLES, *legitimate()):
+        it = one.with_marks() if is_marked else one
+        base, text = (words and words.replace("\n", "\r\n") for words in (it.base, it.text))
+        other = replace(it, base=base, text=text, said=it.said.replace("\n", line_end))
+        if it.base is not None and it.played(it.said) != other.played(other.said):
+            unlike.append(it.name)
+    assert unlike == []
 
 
 def test_articles_in_other_languages_are_read_as_well() -> None:

@@ -16,7 +16,7 @@ import unicodedata
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from functools import cache, lru_cache
+from functools import cache, lru_cache, partial
 from typing import Annotated, Any, NoReturn, TypeVar, get_origin, get_type_hints
 
 from pydantic import (
@@ -41,6 +41,7 @@ from workers.engine.replies.texts import (
     begun_in,
     doubt_in,
     flaw_in_text,
+    in_unix_lines,
     is_refusal,
     marked_text,
     may_contain_thinking,
@@ -176,9 +177,9 @@ class ReplyReader:
         return text
 
     def _text(self) -> str:
-        given, task = self._given, self.asked.task
-        said = _out_of_object(self.raw, task, given.base, is_again=self.is_again)
-        is_apart = said is not None or _is_fence(self.raw)
+        given, raw = self._given, self.raw.replace("\r\n", "\n")
+        said = _out_of_object(raw, self.asked.task, given.base, is_again=self.is_again)
+        is_apart = said is not None or _is_fence(raw)
         written = self.raw if said is None else said
         return _not_empty(_text(written, given, is_again=self.is_again, is_apart=is_apart))
 
@@ -190,7 +191,7 @@ class ReplyReader:
         said = self.raw.lstrip("\ufeff").strip()
         if self.mark is None:
             return said if said.startswith("{") else ""
-        return "" if said.startswith(("{", '"')) else begun_in(said, self._given)
+        return "" if said.startswith(("{", '"')) else in_unix_lines(begun_in, said, self._given)
 
     def passage(self, said: str, passage: str, draft: str, name: str) -> str:
         """Return the text that a reply has for a passage of a draft, read as a draft is.
@@ -273,6 +274,10 @@ def _text(said: str, asked: TextRequest, *, is_again: bool = False, is_apart: bo
 
     `is_apart` says that the text stands in an object or a fence, apart from words about the text.
     """
+    return in_unix_lines(partial(_read, is_again=is_again, is_apart=is_apart), said, asked)
+
+
+def _read(said: str, asked: TextRequest, *, is_again: bool, is_apart: bool) -> str:
     try:
         marked = marked_text(said, asked)
         text = _bare(said, asked) if marked is None else marked

@@ -19,6 +19,7 @@ import re
 import tomllib
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from functools import lru_cache
 from hashlib import sha256
 from pkgutil import get_data
@@ -177,6 +178,21 @@ class TextRequest:
         return (self.task, self.base or "", *self.documents)
 
 
+def in_unix_lines(read: Callable[[str, TextRequest], str], said: str, asked: TextRequest) -> str:
+    """Return the text that `read` finds in a reply, where all line ends of Windows are Unix's.
+
+    They are back in the text if the first line of the reply and a given text have them.
+    """
+    given = [text.replace("\r\n", "\n") for text in asked.texts]
+    is_windows = given != [*asked.texts]
+    if is_windows:
+        base = None if asked.base is None else given[1]
+        asked = replace(asked, task=given[0], base=base, documents=given[2:])
+    text = read(said.replace("\r\n", "\n"), asked)
+    is_windows = is_windows and said.partition("\n")[0].endswith("\r")
+    return text.replace("\n", "\r\n") if is_windows else text
+
+
 LINE_START = r"(?m:^[ \t]*(?:#{1,6}|>)[ \t]*)?"
 AROUND, AND_AFTER = r"(?P<around>[*_`]{1,3})?", r"(?(around)(?P=around))"
 OPENS, CLOSES = r"\\?(?:<|&lt;|\[|\uff1c)[ \t]*", r"[ \t]*/?\\?(?:>|&gt;|\]|\uff1e)"
@@ -311,9 +327,6 @@ def _to_the_end(rest: str) -> str:
     return rest[: end.start()]
 
 
-LINE_END_OF_WINDOWS = re.compile("\r\n")
-
-
 def marked_text(reply: str, asked: TextRequest) -> str | None:
     """Return the text between the marks of a reply, None for a reply without them.
 
@@ -350,7 +363,7 @@ def _inside_marks(reply: str, asked: TextRequest) -> str | None:
     if asked.mark is None or "text" not in reply:
         return None
     try:
-        texts = _between_marks(_with_line_ends(reply, asked).strip(BLANK), asked.mark, asked)
+        texts = _between_marks(reply.strip(BLANK), asked.mark, asked)
     except UnclosedMark:
         end = marks(asked.mark)[1]
         raise Unfinished(f"it was cut off: {end} does not follow the text") from None
@@ -379,14 +392,9 @@ def _between_marks(said: str, mark: str, asked: TextRequest) -> list[str]:
     return marked_in(without_thinking(said, asked), mark, any_number=any_number)
 
 
-def _with_line_ends(reply: str, asked: TextRequest) -> str:
-    is_unix = "\r" not in reply or asked.has(LINE_END_OF_WINDOWS)
-    return reply if is_unix else reply.replace("\r\n", "\n")
-
-
 def text_of(reply: str, asked: TextRequest) -> str:
     """Return the text of a reply without marks. Raises `NoText` if it has but thinking."""
-    text = without_thinking(_with_line_ends(reply, asked).strip(BLANK), asked)
+    text = without_thinking(reply.strip(BLANK), asked)
     if asked.mark is not None:
         text = without_marks(text, asked.mark)
     text = _without_tokens(text, asked).strip(BLANK)
@@ -405,7 +413,6 @@ def text_of(reply: str, asked: TextRequest) -> str:
 
 def _with_indent(text: str, reply: str, asked: TextRequest) -> str:
     """Return a text with the indent of its first line; one space is a manner of models."""
-    reply = _with_line_ends(reply, asked)
     if reply.startswith(text):
         return text
     at = reply.rfind(text)
