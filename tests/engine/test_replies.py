@@ -23,6 +23,7 @@ from tests.engine.replies.case import (
     outcome_of,
 )
 from tests.engine.replies.table import CASES, table
+from tests.engine.replies.tasks import MESSAGES, ORDINARY, REFUSING
 from tests.engine.scripted_replies import replied
 from workers.engine.asking import text_in
 from workers.engine.judging import critique_reader
@@ -187,6 +188,76 @@ def test_a_message_that_says_no_to_what_the_task_names_is_a_text(task: str, text
     reply = replied(text, Write(Task(task, None, (), "482913")))
     reply.is_again = True
     assert reply.text() == text
+
+
+def text_of(reply: str, task: str) -> str:
+    """What is read of a reply to a first draft's task."""
+    return text_in(replied(reply, Write(Task(task, None, (), "482913"))))
+
+
+@pytest.mark.parametrize("task", ORDINARY)
+def test_a_refusal_is_no_text_where_the_task_asks_for_neither_a_message_nor_a_refusal(
+    task: str,
+) -> None:
+    matter = task.rstrip(".")
+    for refusal in (
+        REFUSAL,
+        f"I'm sorry, but I can't help with this: {matter}.",
+        f"{REFUSAL}\n\nSam",
+    ):
+        with pytest.raises(Unreadable, match="refuses"):
+            text_of(refusal, task)
+
+
+@pytest.mark.parametrize("task", MESSAGES)
+def test_a_refusal_with_a_signature_is_a_message(task: str) -> None:
+    assert text_of(f"{REFUSAL}\n\nSam", task) == f"{REFUSAL}\n\nSam"
+
+
+@pytest.mark.parametrize("task", REFUSING)
+def test_a_refusal_is_the_text_of_a_task_that_asks_for_one(task: str) -> None:
+    assert text_of(REFUSAL, task) == REFUSAL
+
+
+def test_what_a_firm_says_no_to_is_the_text_of_any_task() -> None:
+    text = "Unfortunately, we can't provide refunds for gift cards."
+    assert text_of(text, "Explain that we cannot refund gift cards.") == text
+
+
+@pytest.mark.parametrize("task", ORDINARY)
+def test_a_line_before_the_text_is_removed_where_the_task_asks_for_no_message(task: str) -> None:
+    text = "Refunds take 14 days from the day on which we receive your return."
+    assert text_of(f"Sure! Here is the text:\n\n{text}", task) == text
+    assert text_of(f"Here it is:\n\n```\n{text}\n```\n\nI hope this helps!", task) == text
+    assert text_of(json.dumps({"text": text}), task) == text
+
+
+@pytest.mark.parametrize(
+    "task",
+    [
+        "Write a well-structured summary.",
+        "Write about the dictator Franco.",
+        "Describe the objects in the museum.",
+        "Write a dictionary entry for apple.",
+        "Write an object lesson.",
+    ],
+)
+def test_an_object_is_no_text_where_the_task_asks_for_no_data(task: str) -> None:
+    assert text_of('{"text": "Franco ruled Spain from 1939."}', task).startswith("Franco")
+
+
+@pytest.mark.parametrize(
+    "task",
+    [
+        "Return an object with the keys text and days.",
+        "Return an object.",
+        "Give a dictionary with two keys.",
+        "Return a list of objects.",
+        "Give the config file.",
+    ],
+)
+def test_an_object_is_the_text_of_a_task_that_asks_for_data(task: str) -> None:
+    assert text_of('{"text": "Franco."}', task) == '{"text": "Franco."}'
 
 
 DECLINED = StepError("reply_refused", "the model refused: I would rather not.")

@@ -790,12 +790,14 @@ SHORT = 500
 def is_refusal(text: str, asked: TextRequest) -> bool:
     """Return whether a reply is nothing but a known form of refusing to write.
 
-    A task that may ask for a refusal, a reply with words of the draft, and a message that has a
-    sender or says no to what the given texts name are content.
+    Content are what a task that asks for a refusal gets, a reply with words of the draft, what a
+    "we" says of what the given texts name, and a message with any of that or with a signature.
     """
-    if len(text) > SHORT or not REFUSALS.match(text.replace("’", "'")) or asked.is_about(DECLINING):
+    if len(text) > SHORT or not REFUSALS.match(text.replace("’", "'")):
         return False
-    if asked.is_message and (A_SENDER.search(text) or _names_matter(text, asked)):
+    signs = (WE.search(text), _names_matter(text, asked))
+    is_sent = asked.is_message and (any(signs) or SIGNATURE.search(text))
+    if is_sent or all(signs) or DECLINING.search(asked.task):
         return False
     return not _shares_words(text, asked.base)
 
@@ -808,14 +810,18 @@ def _names_matter(text: str, asked: TextRequest) -> bool:
     )
 
 
-A_SENDER = re.compile(r"(?i)\n[^\n.!?。！？।؟]+\Z|\b(?:we|wir)\b|我们|弊社|当社|저희")
-"""A last line that is no sentence, as a signature is, or the "we" of a firm: a model says "I"."""
+WE = re.compile(r"(?i)\b(?:we|wir)\b|我们|弊社|当社|저희")
+"""The "we" of a firm: a model says "I"."""
+SIGNATURE = re.compile(r"\n[^\n.!?。！？।؟]+\Z")
+"""A last line that is no sentence."""
 MATTER = re.compile(
     rf"(?=((?<![\w{ACCENTS}])[^\W\d_][\w{ACCENTS}]{{4}}"
     r"|[\u30a0-\u30ff\u3400-\u9fff\uac00-\ud7af]{2}))"
 )
 """The first five letters of words, and pairs of signs in scripts without spaces."""
-OF_ANY_MATTER = "\n".join(_READ["reply"][name] for name in ("refusals", "message", "any_matter"))
+OF_ANY_MATTER = "\n".join(
+    phrase("reply", name).pattern for name in ("refusals", "message", "any_matter")
+)
 """Words that a refusal has whatever it is about."""
 
 
