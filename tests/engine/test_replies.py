@@ -3,6 +3,7 @@
 import json
 import re
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -313,10 +314,51 @@ def test_a_criterion_may_have_the_name_of_a_scale() -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["*" * 100_000 + "x", "a\n</think>\n" * 9_000 + "x", "I. " * 40_000 + "x"]
+    "text",
+    [
+        "*" * 100_000 + "x",
+        "a\n</think>\n" * 9_000 + "x",
+        "I. " * 40_000 + "x",
+        "<think></think>" * 7_000 + "x",
+        "a\n" + "<reflection>\n" * 16_000 + "</think>\nx",
+        "Here is my thought process:" + "\n" * 100_000 + "x",
+        "<draft>" + " " * 100_000 + "x",
+        "a\nquestion" + ">" * 100_000 + "x",
+        "a\n\n(word count" + " " * 100_000 + "x",
+    ],
+    ids=lambda text: repr(text[:20]),
 )
 def test_a_long_reply_of_one_pattern_is_read_in_linear_time(text: str) -> None:
     assert text_in(replied(text)).endswith("x")
+
+
+PLAIN = "We refund within fourteen days, to the card that you used for the order.\n\n" * 5
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "<<<<<\n=====\n" * 8_000,
+        "> " * 50_000,
+        '"a": ' * 40_000 + "x",
+        "changes" + "\t" * 100_000 + "x",
+        "changes\nRevised text" + "\t" * 100_000 + "x",
+        "<tool_call>a" + "\n" * 100_000 + "x",
+        "{a" + " " * 100_000,
+        "<think>a</think>" * 6_000,
+        "Assistant: " * 9_000 + "x",
+    ],
+    ids=lambda text: repr(text[:20]),
+)
+def test_any_long_reply_of_one_pattern_comes_to_an_end(text: str) -> None:
+    """In linear time: a quadratic one takes from half a minute to hours."""
+    task = Task("Explain.", PLAIN, CRITERIA, "482913")
+    revise = Revise(task, PLAIN, (), NO_CRITIQUE, ())
+    for asked, mark in ((Write(task), "482913"), (revise, "482913"), (revise, None)):
+        with suppress(Unreadable):
+            assert ReplyReader(text, asked, mark=mark, is_again=True).text()
+    with pytest.raises(Unreadable):
+        critique_reader(CRITERIA, DRAFT)(replied(text))
 
 
 def test_an_object_that_ends_in_endless_blank_lines_is_read_in_linear_time() -> None:

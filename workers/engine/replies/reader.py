@@ -181,7 +181,8 @@ class ReplyReader:
         said = _out_of_object(raw, self.asked.task, given.base, is_again=self.is_again)
         is_apart = said is not None or _is_fence(raw)
         written = self.raw if said is None else said
-        return _not_empty(_text(written, given, is_again=self.is_again, is_apart=is_apart))
+        read = partial(_text, is_again=self.is_again, is_apart=is_apart)
+        return _not_empty(in_unix_lines(read, written, given))
 
     def begun(self) -> str:
         """Return what is certain of the text of a reply that is still being written.
@@ -204,7 +205,7 @@ class ReplyReader:
         is_data = A_JSON.search(draft) or draft.lstrip().startswith(("{", "["))
         bare = None if is_data else _out_of_object(said, task, passage)
         try:
-            return _text(bare or said, given)
+            return in_unix_lines(_text, bare or said, given)
         except Unreadable as error:
             raise type(error)(f"{name}: {error}") from None
 
@@ -274,10 +275,6 @@ def _text(said: str, asked: TextRequest, *, is_again: bool = False, is_apart: bo
 
     `is_apart` says that the text stands in an object or a fence, apart from words about the text.
     """
-    return in_unix_lines(partial(_read, is_again=is_again, is_apart=is_apart), said, asked)
-
-
-def _read(said: str, asked: TextRequest, *, is_again: bool, is_apart: bool) -> str:
     try:
         marked = marked_text(said, asked)
         text = _bare(said, asked) if marked is None else marked
@@ -333,7 +330,6 @@ NOTE_NAMES = frozenset(
     | {"thinking", "thought", "analysis", "plan", "reflection", "scratchpad"}
 )
 A_JSON = re.compile("json", re.IGNORECASE)
-TOOL_CALL = re.compile(r"\A<tool_call>\s*(.*?)\s*(?:</tool_call>)?\Z", re.DOTALL)
 
 
 def _out_of_object(raw: str, task: Task, base: str | None, *, is_again: bool = False) -> str | None:
@@ -343,7 +339,7 @@ def _out_of_object(raw: str, task: Task, base: str | None, *, is_again: bool = F
     """
     bare = draft_of(raw)
     if bare.startswith("<tool_call>"):
-        bare = TOOL_CALL.sub(r"\1", bare)
+        bare = bare.removeprefix("<tool_call>").removesuffix("</tool_call>").strip()
     if is_again and not bare.startswith(('"', "{")):
         bare = _longest_object_in(bare)
     if not bare.startswith(('"', "{")):
@@ -808,7 +804,7 @@ CUT_NUMBER = re.compile(r"[-+]?\d+[.,]")
 SMALL_DIGIT = re.compile(r"[\u00b2\u00b3\u00b9\u2070-\u209f\u2460-\u24ff]")
 """Raised, lowered and circled digits: the number of a note, not a digit of the number before."""
 BARE = re.compile(r"[^\s,\uff0c{}\[\]\"'`:\uff1a]+")
-NAME = re.compile(r"[^\W\d][\w.$ -]*?(?=\s*[:\uff1a])")
+NAME = re.compile(r"[^\W\d][\w.$ -]*+(?=\s*[:\uff1a])")
 COMMAS = ",\uff0c"
 COLONS = ":\uff1a"
 
@@ -969,7 +965,7 @@ class _Lenient:
             return str(self._string(re.compile(r"\s*[:\uff1a]"), in_object=True)).strip()
         if found := NAME.match(self._text, self.at):
             self.at = found.end()
-            return found[0]
+            return found[0].rstrip()
         raise Unparsable(f"no name of a member at {self._text[self.at : self.at + 20]!r}")
 
     def _word(self) -> Any:

@@ -64,6 +64,8 @@ CLOSED = phrase("reply", "closed")
 NAMED_THOUGHT = phrase("reply", "named_thought")
 PROSE_THOUGHT = phrase("reply", "prose_thought")
 THOUGHT_BLOCK = phrase("reply", "thought_block")
+MOST_BLOCKS = 100
+"""Tags of thinking in a text from which blocks of it are removed: each search goes to its end."""
 FINAL = phrase("reply", "final")
 A_CHANNEL = re.compile(r"<\|channel\|>")
 CHANNEL = phrase("reply", "channel")
@@ -208,7 +210,7 @@ Signs on one side of it alone are the text's: "`code`</text-1234>".
 BARE_END = re.compile(rf"^[ \t]*{AROUND}</text>{AND_AFTER}[ \t]*$", re.IGNORECASE | re.MULTILINE)
 HALF_A_MARK = re.compile(
     r"\r?\n?(?:^[ \t]*(?:#{1,6}|>)[ \t]*)?[*_`]{0,3}\\?"
-    r"(?:(?:<|\[|\uff1c|&(?:l(?:t;?)?)?)[ \t]*[/\\]{0,2}[ \t]*"
+    r"(?:(?:<|\[|\uff1c|&(?:l(?:t;?)?)?)[ \t]*+[/\\]{0,2}[ \t]*+"
     r"(?:t|te|tex|text[-_ ]?\d{0,8}[ \t]*/?\\?(?:&(?:gt?)?)?)?)?\Z",
     re.IGNORECASE | re.MULTILINE,
 )
@@ -427,7 +429,8 @@ def without_thinking(text: str, asked: TextRequest) -> str:
     """
     if not may_contain_thinking(text) or asked.has(A_CHANNEL):
         return text
-    if final := _finals(text):
+    has_final = "<|channel|>" in text or "assistantfinal" in text
+    if has_final and (final := list(FINAL.finditer(text))):
         return _after(text, final[-1].end())
     if CHANNEL.match(text):
         raise NoText("it contains nothing but unfinished thinking")
@@ -435,12 +438,11 @@ def without_thinking(text: str, asked: TextRequest) -> str:
         return text
     if prose := PROSE_THOUGHT.match(text):
         return _after(text, prose.end())
-    while opened := OPENED.match(text):
-        text = _after(text, _end_of_thought(text, opened.end()))
+    text = _without_first_thoughts(text)
     if not asked.has(CLOSED) and (end := _last_unopened(text)):
         return _after(text, end)
-    if "```" not in text:
-        text = (THOUGHT_BLOCK.sub("", text) if OPENED.search(text) else text).strip(BLANK)
+    if "```" not in text and 0 < len(OPENED.findall(text)) < MOST_BLOCKS:
+        text = THOUGHT_BLOCK.sub("", text).strip(BLANK)
     return text
 
 
@@ -458,38 +460,36 @@ def may_contain_thinking(text: str) -> bool:
     )
 
 
-def _finals(text: str) -> list[re.Match[str]]:
-    """Return the marks before an answer. Most texts have none, and searching them takes long."""
-    if "<|channel|>" not in text and "assistantfinal" not in text:
-        return []
-    return list(FINAL.finditer(text))
+def _tags(text: str) -> list[tuple[int, int, int]]:
+    """Return the places of all tags of thinking, in order, and how each changes the depth."""
+    tags = [(tag.start(), tag.end(), 1) for tag in OPENED.finditer(text)]
+    return sorted(tags + [(tag.start(), tag.end(), -1) for tag in CLOSED.finditer(text)])
 
 
 def _last_unopened(text: str) -> int:
     """Return the end of the last closing tag before which no thinking is open, 0 without one."""
-    marks = [(tag.start(), tag.end(), 1) for tag in OPENED.finditer(text)]
-    marks += [(tag.start(), tag.end(), -1) for tag in CLOSED.finditer(text)]
     depth, last = 0, 0
-    for _, end, change in sorted(marks):
+    for _, end, change in _tags(text):
         if change < 0 and depth <= 0:
             last = end
         depth += change
     return last
 
 
-def _end_of_thought(text: str, at: int) -> int:
-    depth = 1
-    marks = [(tag.start(), tag.end(), 1) for tag in OPENED.finditer(text, at)]
-    marks += [(tag.start(), tag.end(), -1) for tag in CLOSED.finditer(text, at)]
-    last = 0
-    for _, end, change in sorted(marks):
+def _without_first_thoughts(text: str) -> str:
+    """Return a text without the thoughts that it begins with, one after the other."""
+    at = depth = last = 0
+    for start, end, change in _tags(text) if OPENED.match(text) else ():
+        if depth == 0 and (start != at or change < 0):
+            break
         depth += change
-        last = end if change < 0 else last
-        if depth == 0:
-            return end
-    if not last:
+        last = end if change < 0 else last if depth > 1 else 0
+        at = last or at
+        while at < len(text) and text[at] in BLANK:
+            at += 1
+    if depth > 0 and (not last or OPENED.match(text, at)):
         raise NoText("it contains nothing but unfinished thinking")
-    return last
+    return _after(text, at) if at else text
 
 
 def _after(text: str, at: int) -> str:
@@ -640,7 +640,7 @@ def _without_tags(text: str, asked: TextRequest) -> str:
     if not found or f"</{found['tag']}" in found["body"]:
         return text
     is_content = asked.contains(f"<{found['tag']}") or asked.has(MARKUP)
-    return text if is_content else found["body"]
+    return text if is_content else found["body"].strip()
 
 
 def _without_fence(text: str, asked: TextRequest) -> str:
@@ -918,7 +918,8 @@ QUOTED = re.compile(
     r"\"[^\"\n]+\"|“[^“”\n]+”|„[^„“”\n]+[“”]|«[^«»\n]+»|‘[^‘’\n]+’|「[^「」\n]+」|『[^『』\n]+』|`[^`\n]+`"
 )
 QUOTED_LINES = re.compile(r"(?:^>[^\n]*(?:\n|\Z))+", re.MULTILINE)
-CONFLICT = re.compile(r"^<{5,}[ \w]*$.*?^={5,}$.*?^>{5,}", re.MULTILINE | re.DOTALL)
+CONFLICT = tuple(map(re.compile, (r"<{5,}[ \w]*\Z", r"={5,}\Z", ">{5,}")))
+"""Three lines that follow each other in this order."""
 FRONT_MATTER = re.compile(r"---\n|<!--|\[!\[|import |<[a-z!?]", re.IGNORECASE)
 A_WORD = re.compile(r"\w")
 NO_WORDS = re.compile(r"(?=.)[\s.…*_=~#-]+", re.DOTALL)
@@ -1189,7 +1190,8 @@ def _is_object(text: str) -> bool:
 
 
 def _is_diff(text: str, base: KnownText) -> bool:
-    if "<<<<<" in text and CONFLICT.search(text) is not None:
+    rest = iter(text.split("\n"))
+    if "<<<<<" in text and all(any(map(mark.match, rest)) for mark in CONFLICT):
         return True
     if "\n+" not in f"\n{text}":
         return False
@@ -1259,12 +1261,14 @@ def _doubt_between_marks(text: str, asked: TextRequest, base: KnownText) -> str 
 
 def _speaks_of(draft: str, text: str, base: KnownText) -> bool:
     """Return whether a reply quotes the draft, and has little in common with it besides."""
-    rest, quoted = text, 0
-    for quotation in QUOTED.finditer(text):
+
+    def without(quotation: re.Match[str]) -> str:
         words = quotation[0][1:-1].strip(" .,;:!?…")
-        if words and words in draft and quotation[0] not in draft:
-            rest, quoted = rest.replace(quotation[0], " "), quoted + 1
-    return quoted > 0 and base.likeness(rest) < ALIKE
+        is_draft = words and words in draft and quotation[0] not in draft
+        return " " if is_draft else quotation[0]
+
+    rest = QUOTED.sub(without, text)
+    return rest != text and base.likeness(rest) < ALIKE
 
 
 def _doubt_at_edges(text: str, asked: TextRequest, base: KnownText) -> str | None:
@@ -1441,6 +1445,8 @@ def _without_probable_edges(text: str, asked: TextRequest, base: KnownText) -> s
 FEWEST_WORDS = 4
 """Words of the shortest text that may be a summary."""
 FIRST_RULE = re.compile(r"\A(?:-{3,}|\*{3,}|_{3,}|={3,})[ \t]*\n+")
+MOST_EDGES = 20
+"""How many frames and remarks are removed from around a first draft."""
 END = phrase("doubt", "end")
 
 
@@ -1469,7 +1475,9 @@ def _said_before(line: str, base: KnownText) -> str:
 def _first_without_edges(text: str, asked: TextRequest) -> str:
     """Return a first draft without what is probably around it, as its text shows."""
     before = None
-    while text != before:
+    for _ in range(MOST_EDGES):
+        if text == before:
+            break
         before, text = text, _without_frame(text, asked, "").strip("\n")
         text = without_quotes(text, asked, is_framed="\n\n" in text)
         text = _below_title(_between_rules(text, asked))
