@@ -2,6 +2,7 @@
 
 import json
 import re
+from dataclasses import replace
 
 import pytest
 
@@ -11,6 +12,7 @@ from tests.engine.engine_driver import driver_scoring, request
 from tests.engine.replies.articles import (
     ARTICLE,
     BODY,
+    FIRST_PARAGRAPH,
     NO_TEXTS,
     REVISED,
     firsts,
@@ -49,6 +51,21 @@ def test_no_text_is_cut_or_altered(*, is_marked: bool) -> None:
     assert [it.name for it in texts if it.is_wrong or it.outcome() == "asked again"] == []
     kept = [it.name for it in texts if it.outcome(is_again=True) == "doubted"]
     assert 3 * len(kept) <= len(texts), kept
+
+
+@pytest.mark.parametrize("is_marked", [True, False], ids=["marks", "no marks"])
+@pytest.mark.parametrize("line_end", ["\n", "\r\n"], ids=["unix", "windows"])
+def test_a_draft_with_windows_line_ends_is_revised_like_any_other(
+    line_end: str, *, is_marked: bool
+) -> None:
+    unlike = []
+    for one in (*ARTICLES, *legitimate()):
+        it = one.with_marks() if is_marked else one
+        base, text = (words and words.replace("\n", "\r\n") for words in (it.base, it.text))
+        other = replace(it, base=base, text=text, said=it.said.replace("\n", line_end))
+        if it.base is not None and it.played(it.said) != other.played(other.said):
+            unlike.append(it.name)
+    assert unlike == []
 
 
 def test_articles_in_other_languages_are_read_as_well() -> None:
@@ -205,6 +222,20 @@ def test_a_first_draft_of_several_paragraphs_without_marks_is_asked_for_in_an_ob
     assert prompt.schema == TEXT_ALONE
     assert prompt.asks_for_text
     assert prompt.user.endswith("no word about the text.")
+
+
+@pytest.mark.parametrize("name", ["thinking", "analysis", "plan", "what_they_want"])
+def test_a_text_in_an_object_is_the_draft_however_long_the_thoughts_beside_it(name: str) -> None:
+    first, text = "We refund.\n\nAsk us.", "We refund you. Ask us."
+    thoughts = FIRST_PARAGRAPH + FIRST_PARAGRAPH.upper()
+    assert asked_twice(first, json.dumps({name: thoughts, "text": text}))[0] == text
+    if name != "what_they_want":
+        assert asked_twice(first, json.dumps({name: thoughts, "article": text}))[0] == text
+
+
+def test_an_object_with_an_empty_text_is_no_draft() -> None:
+    model = driver_scoring(0.9, writer=['{"text": ""}', "We refund."])
+    assert model.play(request(max_iterations=1)).best.scored.draft.text == "We refund."
 
 
 def test_a_first_draft_of_one_paragraph_needs_no_marks() -> None:

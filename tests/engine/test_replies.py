@@ -3,6 +3,7 @@
 import json
 import re
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -23,12 +24,14 @@ from tests.engine.replies.case import (
     outcome_of,
 )
 from tests.engine.replies.table import CASES, table
+from tests.engine.replies.tasks import MESSAGES, ORDINARY, REFUSING
 from tests.engine.scripted_replies import replied
 from workers.engine.asking import text_in
 from workers.engine.judging import critique_reader
 from workers.engine.moves import StepError
-from workers.engine.prompts import Judge, Task, Write
+from workers.engine.prompts import Revise, Task, Write
 from workers.engine.replies.reader import (
+    NO_CRITIQUE,
     ReplyModel,
     ReplyReader,
     Unparsable,
@@ -188,6 +191,76 @@ def test_a_message_that_says_no_to_what_the_task_names_is_a_text(task: str, text
     assert reply.text() == text
 
 
+def text_of(reply: str, task: str) -> str:
+    """What is read of a reply to a first draft's task."""
+    return text_in(replied(reply, Write(Task(task, None, (), "482913"))))
+
+
+@pytest.mark.parametrize("task", ORDINARY)
+def test_a_refusal_is_no_text_where_the_task_asks_for_neither_a_message_nor_a_refusal(
+    task: str,
+) -> None:
+    matter = task.rstrip(".")
+    for refusal in (
+        REFUSAL,
+        f"I'm sorry, but I can't help with this: {matter}.",
+        f"{REFUSAL}\n\nSam",
+    ):
+        with pytest.raises(Unreadable, match="refuses"):
+            text_of(refusal, task)
+
+
+@pytest.mark.parametrize("task", MESSAGES)
+def test_a_refusal_with_a_signature_is_a_message(task: str) -> None:
+    assert text_of(f"{REFUSAL}\n\nSam", task) == f"{REFUSAL}\n\nSam"
+
+
+@pytest.mark.parametrize("task", REFUSING)
+def test_a_refusal_is_the_text_of_a_task_that_asks_for_one(task: str) -> None:
+    assert text_of(REFUSAL, task) == REFUSAL
+
+
+def test_what_a_firm_says_no_to_is_the_text_of_any_task() -> None:
+    text = "Unfortunately, we can't provide refunds for gift cards."
+    assert text_of(text, "Explain that we cannot refund gift cards.") == text
+
+
+@pytest.mark.parametrize("task", ORDINARY)
+def test_a_line_before_the_text_is_removed_where_the_task_asks_for_no_message(task: str) -> None:
+    text = "Refunds take 14 days from the day on which we receive your return."
+    assert text_of(f"Sure! Here is the text:\n\n{text}", task) == text
+    assert text_of(f"Here it is:\n\n```\n{text}\n```\n\nI hope this helps!", task) == text
+    assert text_of(json.dumps({"text": text}), task) == text
+
+
+@pytest.mark.parametrize(
+    "task",
+    [
+        "Write a well-structured summary.",
+        "Write about the dictator Franco.",
+        "Describe the objects in the museum.",
+        "Write a dictionary entry for apple.",
+        "Write an object lesson.",
+    ],
+)
+def test_an_object_is_no_text_where_the_task_asks_for_no_data(task: str) -> None:
+    assert text_of('{"text": "Franco ruled Spain from 1939."}', task).startswith("Franco")
+
+
+@pytest.mark.parametrize(
+    "task",
+    [
+        "Return an object with the keys text and days.",
+        "Return an object.",
+        "Give a dictionary with two keys.",
+        "Return a list of objects.",
+        "Give the config file.",
+    ],
+)
+def test_an_object_is_the_text_of_a_task_that_asks_for_data(task: str) -> None:
+    assert text_of('{"text": "Franco."}', task) == '{"text": "Franco."}'
+
+
 DECLINED = StepError("reply_refused", "the model refused: I would rather not.")
 
 
@@ -211,38 +284,26 @@ def test_a_draft_that_is_not_the_whole_reply_is_journaled_with_its_judgement() -
     assert framed.best.scored.draft.text == plain.best.scored.draft.text
 
 
-FINDINGS = st.lists(
-    st.fixed_dictionaries(
-        {
-            "kind": st.sampled_from(("c1", "C2", "clarity", "c2: tone", "style")),
-            "message": st.sampled_from(("Too long.", "", "...")),
-            "fix": st.sampled_from((None, "Cut it.")),
-            "quote": st.sampled_from((None, "14 days", "not in the draft", " ")),
-        }
-    ),
-    max_size=3,
+@pytest.mark.parametrize(
+    "tag", ["</think>", "</reasoning>", "[/THINK]", "<|channel|>final<|message|>"]
 )
+@pytest.mark.parametrize(
+    "around", ["{}", "Here it is:\n```json\n{}\n```", "<think>Hm.</think>\n{}"]
+)
+def test_a_verdict_may_name_a_tag_of_thinking(around: str, tag: str) -> None:
+    score = {"score": 0.5, "reason": f"It does not explain {tag}.", "evidence": [tag]}
+    said = json.dumps({"scores": {"c1": score, "c2": score}, "strengths": [f"{tag} is short."]})
+    critique = critique_reader(CRITERIA, DRAFT)(replied(around.format(said)))
+    assert {it.score for it in critique.scores} == {0.5}
+    assert critique.strengths == (f"{tag} is short.",)
 
 
-@given(FINDINGS)
-def test_a_verdict_in_exactly_the_form_asked_for_is_read_like_one_with_another_member(
-    findings: list[dict[str, object]],
-) -> None:
-    score = {"evidence": ["14 days"], "reason": "It is.", "score": 0.5}
-    said = {
-        "scores": {"c1": score, "c2": score},
-        "strengths": ["Short.", " "],
-        "weaknesses": [],
-        "suggestions": [],
-        "findings": findings,
-    }
-    task = Task("Explain.", None, CRITERIA, "482913")
-    exact, other = (
-        ReplyReader(json.dumps(it), Judge(task, DRAFT)) for it in (said, {**said, "note": "so"})
-    )
-    read = critique_reader(CRITERIA, DRAFT)
-    assert read(exact) == read(other)
-    assert exact.dropped == other.dropped
+@pytest.mark.parametrize("before", ["", "<think>They want it short.</think>\n"])
+def test_a_revision_keeps_a_closing_tag_that_its_draft_has(before: str) -> None:
+    draft = "The server drops what stands before </think>, and clients see the rest of it alone."
+    text = draft.replace("clients see", "a client sees")
+    task = Task("Explain it.", draft, (), "482913")
+    assert text_in(replied(before + text, Revise(task, draft, (), NO_CRITIQUE, ()))) == text
 
 
 def test_a_criterion_may_have_the_name_of_a_scale() -> None:
@@ -253,10 +314,51 @@ def test_a_criterion_may_have_the_name_of_a_scale() -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["*" * 100_000 + "x", "a\n</think>\n" * 9_000 + "x", "I. " * 40_000 + "x"]
+    "text",
+    [
+        "*" * 100_000 + "x",
+        "a\n</think>\n" * 9_000 + "x",
+        "I. " * 40_000 + "x",
+        "<think></think>" * 7_000 + "x",
+        "a\n" + "<reflection>\n" * 16_000 + "</think>\nx",
+        "Here is my thought process:" + "\n" * 100_000 + "x",
+        "<draft>" + " " * 100_000 + "x",
+        "a\nquestion" + ">" * 100_000 + "x",
+        "a\n\n(word count" + " " * 100_000 + "x",
+    ],
+    ids=lambda text: repr(text[:20]),
 )
 def test_a_long_reply_of_one_pattern_is_read_in_linear_time(text: str) -> None:
     assert text_in(replied(text)).endswith("x")
+
+
+PLAIN = "We refund within fourteen days, to the card that you used for the order.\n\n" * 5
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "<<<<<\n=====\n" * 8_000,
+        "> " * 50_000,
+        '"a": ' * 40_000 + "x",
+        "changes" + "\t" * 100_000 + "x",
+        "changes\nRevised text" + "\t" * 100_000 + "x",
+        "<tool_call>a" + "\n" * 100_000 + "x",
+        "{a" + " " * 100_000,
+        "<think>a</think>" * 6_000,
+        "Assistant: " * 9_000 + "x",
+    ],
+    ids=lambda text: repr(text[:20]),
+)
+def test_any_long_reply_of_one_pattern_comes_to_an_end(text: str) -> None:
+    """In linear time: a quadratic one takes from half a minute to hours."""
+    task = Task("Explain.", PLAIN, CRITERIA, "482913")
+    revise = Revise(task, PLAIN, (), NO_CRITIQUE, ())
+    for asked, mark in ((Write(task), "482913"), (revise, "482913"), (revise, None)):
+        with suppress(Unreadable):
+            assert ReplyReader(text, asked, mark=mark, is_again=True).text()
+    with pytest.raises(Unreadable):
+        critique_reader(CRITERIA, DRAFT)(replied(text))
 
 
 def test_an_object_that_ends_in_endless_blank_lines_is_read_in_linear_time() -> None:

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import re
 from collections.abc import Callable
 from itertools import pairwise
 from typing import Any
@@ -59,19 +60,26 @@ HELD = {"a fence inside", "code at the start", "tokens", "no marks", "an object"
 ASKED = Write(Task("Write about refunds.", None, (), "abcdefgh"))
 
 
-def begun(reply: str) -> str:
-    return ReplyReader(reply, ASKED, mark="482913").begun()
+ON_WINDOWS = Write(Task("Write about refunds.\r\nBe kind.", None, (), "abcdefgh"))
 
 
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("size", [1, 7, 40])
-def test_what_is_shown_of_a_reply_only_grows_into_its_text(form: str, size: int) -> None:
+@pytest.mark.parametrize("asked", [ASKED, ON_WINDOWS], ids=["unix", "windows"])
+def test_what_is_shown_of_a_reply_only_grows_into_its_text(
+    form: str, size: int, asked: Write
+) -> None:
+    def begun(reply: str) -> str:
+        return ReplyReader(reply, asked, mark="482913").begun()
+
     reply = FORMS[form]
+    if asked is ON_WINDOWS:
+        reply = re.sub("\r?\n", "\r\n", reply)
     parts = [begun(reply[:end]) for end in range(0, len(reply) + size, size)]
     shown = ["", *filter(None, parts)]
     assert all(after.startswith(before) for before, after in pairwise(shown))
     closed = f"{reply}\n{CLOSES}" if form == "no last mark yet" else reply
-    read = ReplyReader(closed, ASKED, mark="482913", is_again=True)
+    read = ReplyReader(closed, asked, mark="482913", is_again=True)
     assert read.text().startswith(shown[-1])
     assert (shown[-1] == "") is (form in HELD)
     assert form in HELD or any(0 < len(part) < len(TEXT) for part in shown)

@@ -6,9 +6,9 @@ from dataclasses import replace
 from functools import lru_cache
 from itertools import chain, zip_longest
 from statistics import median
-from typing import Annotated, Any, TypeVar
+from typing import Any, TypeVar
 
-from pydantic import ConfigDict, Field, ValidationError, model_validator
+from pydantic import ValidationError, model_validator
 
 from app.contract.drafts import lacking
 from app.contract.judgement import (
@@ -40,12 +40,10 @@ from workers.engine.replies.reader import (
     is_example,
     is_scale,
     list_items,
-    only_value,
     scale_in,
     score_of,
     with_plain_names,
 )
-from workers.engine.replies.texts import may_contain_thinking
 
 MOST_LINES = 50
 """Lines of one kind taken from a critic; further lines are dropped."""
@@ -153,65 +151,8 @@ def critique_reader(
     return read
 
 
-class _ScoreAsAsked(ReplyModel):
-    model_config = ConfigDict(extra="forbid", strict=True)
-
-    score: Annotated[float | None, Field(ge=0, le=1)]
-    reason: Annotated[str, Field(pattern=r"^\w")]
-    """Words, and no placeholder."""
-    evidence: list[str]
-
-
-class _FindingAsAsked(_SaidFinding):
-    model_config = ConfigDict(extra="forbid", strict=True)
-
-
-class _VerdictAsAsked(ReplyModel):
-    """A verdict in exactly the form of the schema."""
-
-    model_config = ConfigDict(extra="forbid", strict=True)
-
-    scores: dict[str, _ScoreAsAsked]
-    strengths: list[str]
-    weaknesses: list[str]
-    suggestions: list[str]
-    findings: list[_FindingAsAsked]
-
-
-def _as_asked(raw: str, names: Mapping[str, str]) -> _Verdict | None:
-    """Return a verdict that is in exactly the form asked for, as most are; None for others.
-
-    The other way of reading returns the same in three times as much time.
-    """
-    if not raw.startswith('{"') or may_contain_thinking(raw):
-        return None
-    try:
-        said = _VerdictAsAsked.model_validate(only_value(raw))
-        scores = [
-            _Score(
-                names[key],
-                None if score.score is None else round(score.score, 6),
-                score.reason,
-                score.evidence,
-            )
-            for key, score in said.scores.items()
-        ]
-        findings = [_about(names, finding) for finding in said.findings]
-    except (ValueError, KeyError):
-        return None
-    return _Verdict(
-        scores,
-        tuple(filter(str.strip, said.strengths)),
-        tuple(filter(str.strip, said.weaknesses)),
-        tuple(filter(str.strip, said.suggestions)),
-        findings,
-    )
-
-
 def _verdict(reply: ReplyReader, criteria: Sequence[Criterion]) -> _Verdict:
     names = _names(criteria)
-    if verdict := _as_asked(reply.raw, names):
-        return verdict
     said = reply.read_as(_Said)
     scores = list(_scores_said(reply, said, names))
     has_scores = any(score.score is not None for score in scores)

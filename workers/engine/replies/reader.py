@@ -16,7 +16,7 @@ import unicodedata
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from functools import cache, lru_cache
+from functools import cache, lru_cache, partial
 from typing import Annotated, Any, NoReturn, TypeVar, get_origin, get_type_hints
 
 from pydantic import (
@@ -41,8 +41,10 @@ from workers.engine.replies.texts import (
     begun_in,
     doubt_in,
     flaw_in_text,
+    in_unix_lines,
     is_refusal,
     marked_text,
+    may_contain_thinking,
     remark_in,
     settled,
     text_of,
@@ -175,11 +177,12 @@ class ReplyReader:
         return text
 
     def _text(self) -> str:
-        given, task = self._given, self.asked.task
-        said = _out_of_object(self.raw, task, given.base, is_again=self.is_again)
-        is_apart = said is not None or _is_fence(self.raw)
-        text = _text(said or self.raw, given, is_again=self.is_again, is_apart=is_apart)
-        return _not_empty(text)
+        given, raw = self._given, self.raw.replace("\r\n", "\n")
+        said = _out_of_object(raw, self.asked.task, given.base, is_again=self.is_again)
+        is_apart = said is not None or _is_fence(raw)
+        written = self.raw if said is None else said
+        read = partial(_text, is_again=self.is_again, is_apart=is_apart)
+        return _not_empty(in_unix_lines(read, written, given))
 
     def begun(self) -> str:
         """Return what is certain of the text of a reply that is still being written.
@@ -189,7 +192,7 @@ class ReplyReader:
         said = self.raw.lstrip("\ufeff").strip()
         if self.mark is None:
             return said if said.startswith("{") else ""
-        return "" if said.startswith(("{", '"')) else begun_in(said, self._given)
+        return "" if said.startswith(("{", '"')) else in_unix_lines(begun_in, said, self._given)
 
     def passage(self, said: str, passage: str, draft: str, name: str) -> str:
         """Return the text that a reply has for a passage of a draft, read as a draft is.
@@ -202,7 +205,7 @@ class ReplyReader:
         is_data = A_JSON.search(draft) or draft.lstrip().startswith(("{", "["))
         bare = None if is_data else _out_of_object(said, task, passage)
         try:
-            return _text(bare or said, given)
+            return in_unix_lines(_text, bare or said, given)
         except Unreadable as error:
             raise type(error)(f"{name}: {error}") from None
 
@@ -216,18 +219,12 @@ class ReplyReader:
         is_unchanged = base is not None and self.raw.strip() == base.strip()
         if is_unchanged or (bare.startswith("{") and json_flaw_in(bare) is None):
             return bare
-        try:
-            text = without_thinking(self.raw, TextRequest())
-        except NoText as error:
-            raise Unreadable(str(error)) from None
+        text = _without_thinking(self.raw)
         return _document(text, self._given, self.asked.task.document)
 
     def read_as(self, shape: type[Shape]) -> Shape:
         """Return the one JSON object of that shape. Raises `Unreadable` with what is wrong."""
-        try:
-            text = without_thinking(self.raw, TextRequest())
-        except NoText as error:
-            raise Unreadable(str(error)) from None
+        text = _without_thinking(self.raw)
         return _only(shape, _decoded(text), lambda: self._given)
 
     @property
@@ -330,9 +327,9 @@ TEXT_NAMES = frozenset(
 NOTE_NAMES = frozenset(
     {"note", "notes", "change", "changes", "changes_made", "comment", "comments", "explanation"}
     | {"reasoning", "rationale", "summary_of_changes", "thoughts", "word_count"}
+    | {"thinking", "thought", "analysis", "plan", "reflection", "scratchpad"}
 )
 A_JSON = re.compile("json", re.IGNORECASE)
-TOOL_CALL = re.compile(r"\A<tool_call>\s*(.*?)\s*(?:</tool_call>)?\Z", re.DOTALL)
 
 
 def _out_of_object(raw: str, task: Task, base: str | None, *, is_again: bool = False) -> str | None:
@@ -342,7 +339,7 @@ def _out_of_object(raw: str, task: Task, base: str | None, *, is_again: bool = F
     """
     bare = draft_of(raw)
     if bare.startswith("<tool_call>"):
-        bare = TOOL_CALL.sub(r"\1", bare)
+        bare = bare.removeprefix("<tool_call>").removesuffix("</tool_call>").strip()
     if is_again and not bare.startswith(('"', "{")):
         bare = _longest_object_in(bare)
     if not bare.startswith(('"', "{")):
@@ -363,21 +360,38 @@ def _out_of_object(raw: str, task: Task, base: str | None, *, is_again: bool = F
         found = found["arguments"]
     named = with_plain_names(found) if isinstance(found, dict) else {}
     texts = [member for name, member in named.items() if name in TEXT_NAMES]
-    if not named.keys() <= TEXT_NAMES | NOTE_NAMES:
+    if is_again and isinstance(named.get("text"), str):
+        texts = [named["text"]]
+    elif not named.keys() <= TEXT_NAMES | NOTE_NAMES:
         texts = [
             member for member in named.values() if base is not None and _resembles(member, base)
         ]
     if len(texts) == 1 and isinstance(texts[0], str):
         return texts[0]
-    return _longest_of(found) if is_again and base is None else None
+    said = [member for name, member in named.items() if name not in NOTE_NAMES]
+    return _longest_of(said) if is_again and base is None else None
+
+
+def _without_thinking(said: str) -> str:
+    """Return a reply without its thinking; a tag within an object is a word of that object.
+
+    Raises `Unreadable` when nothing follows the thinking.
+    """
+    if not may_contain_thinking(said):
+        return said
+    objects = [source for value, source in json_passages_in(said) if isinstance(value, dict)]
+    try:
+        return without_thinking(said, TextRequest(documents=objects))
+    except NoText as error:
+        raise Unreadable(str(error)) from None
 
 
 def _longest_object_in(said: str) -> str:
     """Return the object that is most of a reply, "" without one."""
     if "{" not in said:
         return ""
-    with suppress(NoText):
-        said = without_thinking(said, TextRequest())
+    with suppress(Unreadable):
+        said = _without_thinking(said)
     passages = [source for value, source in json_passages_in(said) if isinstance(value, dict)]
     return next((found for found in passages if 2 * len(found) > len(said)), "")
 
@@ -790,7 +804,7 @@ CUT_NUMBER = re.compile(r"[-+]?\d+[.,]")
 SMALL_DIGIT = re.compile(r"[\u00b2\u00b3\u00b9\u2070-\u209f\u2460-\u24ff]")
 """Raised, lowered and circled digits: the number of a note, not a digit of the number before."""
 BARE = re.compile(r"[^\s,\uff0c{}\[\]\"'`:\uff1a]+")
-NAME = re.compile(r"[^\W\d][\w.$ -]*?(?=\s*[:\uff1a])")
+NAME = re.compile(r"[^\W\d][\w.$ -]*+(?=\s*[:\uff1a])")
 COMMAS = ",\uff0c"
 COLONS = ":\uff1a"
 
@@ -831,14 +845,6 @@ def json_passages_in(text: str) -> Iterator[tuple[dict[str, Any] | list[Any] | U
             if isinstance(error, Unusable):
                 return
             at = start + 1
-
-
-def only_value(text: str) -> Any:
-    """Return the value at the start of a text. Raises `Unparsable` if objects or arrays follow."""
-    value, end = _value(text, 0)
-    if _opening(text, end) >= 0:
-        raise Unparsable("it contains more than one JSON value")
-    return value
 
 
 def decoded_json(text: str) -> Any:
@@ -959,7 +965,7 @@ class _Lenient:
             return str(self._string(re.compile(r"\s*[:\uff1a]"), in_object=True)).strip()
         if found := NAME.match(self._text, self.at):
             self.at = found.end()
-            return found[0]
+            return found[0].rstrip()
         raise Unparsable(f"no name of a member at {self._text[self.at : self.at + 20]!r}")
 
     def _word(self) -> Any:

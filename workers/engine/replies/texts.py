@@ -19,6 +19,7 @@ import re
 import tomllib
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from functools import lru_cache
 from hashlib import sha256
 from pkgutil import get_data
@@ -63,6 +64,8 @@ CLOSED = phrase("reply", "closed")
 NAMED_THOUGHT = phrase("reply", "named_thought")
 PROSE_THOUGHT = phrase("reply", "prose_thought")
 THOUGHT_BLOCK = phrase("reply", "thought_block")
+MOST_BLOCKS = 100
+"""Tags of thinking in a text from which blocks of it are removed: each search goes to its end."""
 FINAL = phrase("reply", "final")
 A_CHANNEL = re.compile(r"<\|channel\|>")
 CHANNEL = phrase("reply", "channel")
@@ -177,6 +180,21 @@ class TextRequest:
         return (self.task, self.base or "", *self.documents)
 
 
+def in_unix_lines(read: Callable[[str, TextRequest], str], said: str, asked: TextRequest) -> str:
+    """Return the text that `read` finds in a reply, where all line ends of Windows are Unix's.
+
+    They are back in the text if the first line of the reply and a given text have them.
+    """
+    given = [text.replace("\r\n", "\n") for text in asked.texts]
+    is_windows = given != [*asked.texts]
+    if is_windows:
+        base = None if asked.base is None else given[1]
+        asked = replace(asked, task=given[0], base=base, documents=given[2:])
+    text = read(said.replace("\r\n", "\n"), asked)
+    is_windows = is_windows and said.partition("\n")[0].endswith("\r")
+    return text.replace("\n", "\r\n") if is_windows else text
+
+
 LINE_START = r"(?m:^[ \t]*(?:#{1,6}|>)[ \t]*)?"
 AROUND, AND_AFTER = r"(?P<around>[*_`]{1,3})?", r"(?(around)(?P=around))"
 OPENS, CLOSES = r"\\?(?:<|&lt;|\[|\uff1c)[ \t]*", r"[ \t]*/?\\?(?:>|&gt;|\]|\uff1e)"
@@ -192,7 +210,7 @@ Signs on one side of it alone are the text's: "`code`</text-1234>".
 BARE_END = re.compile(rf"^[ \t]*{AROUND}</text>{AND_AFTER}[ \t]*$", re.IGNORECASE | re.MULTILINE)
 HALF_A_MARK = re.compile(
     r"\r?\n?(?:^[ \t]*(?:#{1,6}|>)[ \t]*)?[*_`]{0,3}\\?"
-    r"(?:(?:<|\[|\uff1c|&(?:l(?:t;?)?)?)[ \t]*[/\\]{0,2}[ \t]*"
+    r"(?:(?:<|\[|\uff1c|&(?:l(?:t;?)?)?)[ \t]*+[/\\]{0,2}[ \t]*+"
     r"(?:t|te|tex|text[-_ ]?\d{0,8}[ \t]*/?\\?(?:&(?:gt?)?)?)?)?\Z",
     re.IGNORECASE | re.MULTILINE,
 )
@@ -311,9 +329,6 @@ def _to_the_end(rest: str) -> str:
     return rest[: end.start()]
 
 
-LINE_END_OF_WINDOWS = re.compile("\r\n")
-
-
 def marked_text(reply: str, asked: TextRequest) -> str | None:
     """Return the text between the marks of a reply, None for a reply without them.
 
@@ -350,7 +365,7 @@ def _inside_marks(reply: str, asked: TextRequest) -> str | None:
     if asked.mark is None or "text" not in reply:
         return None
     try:
-        texts = _between_marks(_with_line_ends(reply, asked).strip(BLANK), asked.mark, asked)
+        texts = _between_marks(reply.strip(BLANK), asked.mark, asked)
     except UnclosedMark:
         end = marks(asked.mark)[1]
         raise Unfinished(f"it was cut off: {end} does not follow the text") from None
@@ -379,14 +394,9 @@ def _between_marks(said: str, mark: str, asked: TextRequest) -> list[str]:
     return marked_in(without_thinking(said, asked), mark, any_number=any_number)
 
 
-def _with_line_ends(reply: str, asked: TextRequest) -> str:
-    is_unix = "\r" not in reply or asked.has(LINE_END_OF_WINDOWS)
-    return reply if is_unix else reply.replace("\r\n", "\n")
-
-
 def text_of(reply: str, asked: TextRequest) -> str:
     """Return the text of a reply without marks. Raises `NoText` if it has but thinking."""
-    text = without_thinking(_with_line_ends(reply, asked).strip(BLANK), asked)
+    text = without_thinking(reply.strip(BLANK), asked)
     if asked.mark is not None:
         text = without_marks(text, asked.mark)
     text = _without_tokens(text, asked).strip(BLANK)
@@ -405,7 +415,6 @@ def text_of(reply: str, asked: TextRequest) -> str:
 
 def _with_indent(text: str, reply: str, asked: TextRequest) -> str:
     """Return a text with the indent of its first line; one space is a manner of models."""
-    reply = _with_line_ends(reply, asked)
     if reply.startswith(text):
         return text
     at = reply.rfind(text)
@@ -420,7 +429,8 @@ def without_thinking(text: str, asked: TextRequest) -> str:
     """
     if not may_contain_thinking(text) or asked.has(A_CHANNEL):
         return text
-    if final := _finals(text):
+    has_final = "<|channel|>" in text or "assistantfinal" in text
+    if has_final and (final := list(FINAL.finditer(text))):
         return _after(text, final[-1].end())
     if CHANNEL.match(text):
         raise NoText("it contains nothing but unfinished thinking")
@@ -428,12 +438,11 @@ def without_thinking(text: str, asked: TextRequest) -> str:
         return text
     if prose := PROSE_THOUGHT.match(text):
         return _after(text, prose.end())
-    while opened := OPENED.match(text):
-        text = _after(text, _end_of_thought(text, opened.end()))
-    if end := _last_unopened(text):
+    text = _without_first_thoughts(text)
+    if not asked.has(CLOSED) and (end := _last_unopened(text)):
         return _after(text, end)
-    if "```" not in text:
-        text = (THOUGHT_BLOCK.sub("", text) if OPENED.search(text) else text).strip(BLANK)
+    if "```" not in text and 0 < len(OPENED.findall(text)) < MOST_BLOCKS:
+        text = THOUGHT_BLOCK.sub("", text).strip(BLANK)
     return text
 
 
@@ -451,38 +460,36 @@ def may_contain_thinking(text: str) -> bool:
     )
 
 
-def _finals(text: str) -> list[re.Match[str]]:
-    """Return the marks before an answer. Most texts have none, and searching them takes long."""
-    if "<|channel|>" not in text and "assistantfinal" not in text:
-        return []
-    return list(FINAL.finditer(text))
+def _tags(text: str) -> list[tuple[int, int, int]]:
+    """Return the places of all tags of thinking, in order, and how each changes the depth."""
+    tags = [(tag.start(), tag.end(), 1) for tag in OPENED.finditer(text)]
+    return sorted(tags + [(tag.start(), tag.end(), -1) for tag in CLOSED.finditer(text)])
 
 
 def _last_unopened(text: str) -> int:
     """Return the end of the last closing tag before which no thinking is open, 0 without one."""
-    marks = [(tag.start(), tag.end(), 1) for tag in OPENED.finditer(text)]
-    marks += [(tag.start(), tag.end(), -1) for tag in CLOSED.finditer(text)]
     depth, last = 0, 0
-    for _, end, change in sorted(marks):
+    for _, end, change in _tags(text):
         if change < 0 and depth <= 0:
             last = end
         depth += change
     return last
 
 
-def _end_of_thought(text: str, at: int) -> int:
-    depth = 1
-    marks = [(tag.start(), tag.end(), 1) for tag in OPENED.finditer(text, at)]
-    marks += [(tag.start(), tag.end(), -1) for tag in CLOSED.finditer(text, at)]
-    last = 0
-    for _, end, change in sorted(marks):
+def _without_first_thoughts(text: str) -> str:
+    """Return a text without the thoughts that it begins with, one after the other."""
+    at = depth = last = 0
+    for start, end, change in _tags(text) if OPENED.match(text) else ():
+        if depth == 0 and (start != at or change < 0):
+            break
         depth += change
-        last = end if change < 0 else last
-        if depth == 0:
-            return end
-    if not last:
+        last = end if change < 0 else last if depth > 1 else 0
+        at = last or at
+        while at < len(text) and text[at] in BLANK:
+            at += 1
+    if depth > 0 and (not last or OPENED.match(text, at)):
         raise NoText("it contains nothing but unfinished thinking")
-    return last
+    return _after(text, at) if at else text
 
 
 def _after(text: str, at: int) -> str:
@@ -633,7 +640,7 @@ def _without_tags(text: str, asked: TextRequest) -> str:
     if not found or f"</{found['tag']}" in found["body"]:
         return text
     is_content = asked.contains(f"<{found['tag']}") or asked.has(MARKUP)
-    return text if is_content else found["body"]
+    return text if is_content else found["body"].strip()
 
 
 def _without_fence(text: str, asked: TextRequest) -> str:
@@ -783,12 +790,14 @@ SHORT = 500
 def is_refusal(text: str, asked: TextRequest) -> bool:
     """Return whether a reply is nothing but a known form of refusing to write.
 
-    A task that may ask for a refusal, a reply with words of the draft, and a message that has a
-    sender or says no to what the given texts name are content.
+    Content are what a task that asks for a refusal gets, a reply with words of the draft, what a
+    "we" says of what the given texts name, and a message with any of that or with a signature.
     """
-    if len(text) > SHORT or not REFUSALS.match(text.replace("’", "'")) or asked.is_about(DECLINING):
+    if len(text) > SHORT or not REFUSALS.match(text.replace("’", "'")):
         return False
-    if asked.is_message and (A_SENDER.search(text) or _names_matter(text, asked)):
+    signs = (WE.search(text), _names_matter(text, asked))
+    is_sent = asked.is_message and (any(signs) or SIGNATURE.search(text))
+    if is_sent or all(signs) or DECLINING.search(asked.task):
         return False
     return not _shares_words(text, asked.base)
 
@@ -801,14 +810,18 @@ def _names_matter(text: str, asked: TextRequest) -> bool:
     )
 
 
-A_SENDER = re.compile(r"(?i)\n[^\n.!?。！？।؟]+\Z|\b(?:we|wir)\b|我们|弊社|当社|저희")
-"""A last line that is no sentence, as a signature is, or the "we" of a firm: a model says "I"."""
+WE = re.compile(r"(?i)\b(?:we|wir)\b|我们|弊社|当社|저희")
+"""The "we" of a firm: a model says "I"."""
+SIGNATURE = re.compile(r"\n[^\n.!?。！？।؟]+\Z")
+"""A last line that is no sentence."""
 MATTER = re.compile(
     rf"(?=((?<![\w{ACCENTS}])[^\W\d_][\w{ACCENTS}]{{4}}"
     r"|[\u30a0-\u30ff\u3400-\u9fff\uac00-\ud7af]{2}))"
 )
 """The first five letters of words, and pairs of signs in scripts without spaces."""
-OF_ANY_MATTER = "\n".join(_READ["reply"][name] for name in ("refusals", "message", "any_matter"))
+OF_ANY_MATTER = "\n".join(
+    phrase("reply", name).pattern for name in ("refusals", "message", "any_matter")
+)
 """Words that a refusal has whatever it is about."""
 
 
@@ -905,7 +918,8 @@ QUOTED = re.compile(
     r"\"[^\"\n]+\"|“[^“”\n]+”|„[^„“”\n]+[“”]|«[^«»\n]+»|‘[^‘’\n]+’|「[^「」\n]+」|『[^『』\n]+』|`[^`\n]+`"
 )
 QUOTED_LINES = re.compile(r"(?:^>[^\n]*(?:\n|\Z))+", re.MULTILINE)
-CONFLICT = re.compile(r"^<{5,}[ \w]*$.*?^={5,}$.*?^>{5,}", re.MULTILINE | re.DOTALL)
+CONFLICT = tuple(map(re.compile, (r"<{5,}[ \w]*\Z", r"={5,}\Z", ">{5,}")))
+"""Three lines that follow each other in this order."""
 FRONT_MATTER = re.compile(r"---\n|<!--|\[!\[|import |<[a-z!?]", re.IGNORECASE)
 A_WORD = re.compile(r"\w")
 NO_WORDS = re.compile(r"(?=.)[\s.…*_=~#-]+", re.DOTALL)
@@ -1176,7 +1190,8 @@ def _is_object(text: str) -> bool:
 
 
 def _is_diff(text: str, base: KnownText) -> bool:
-    if "<<<<<" in text and CONFLICT.search(text) is not None:
+    rest = iter(text.split("\n"))
+    if "<<<<<" in text and all(any(map(mark.match, rest)) for mark in CONFLICT):
         return True
     if "\n+" not in f"\n{text}":
         return False
@@ -1246,12 +1261,14 @@ def _doubt_between_marks(text: str, asked: TextRequest, base: KnownText) -> str 
 
 def _speaks_of(draft: str, text: str, base: KnownText) -> bool:
     """Return whether a reply quotes the draft, and has little in common with it besides."""
-    rest, quoted = text, 0
-    for quotation in QUOTED.finditer(text):
+
+    def without(quotation: re.Match[str]) -> str:
         words = quotation[0][1:-1].strip(" .,;:!?…")
-        if words and words in draft and quotation[0] not in draft:
-            rest, quoted = rest.replace(quotation[0], " "), quoted + 1
-    return quoted > 0 and base.likeness(rest) < ALIKE
+        is_draft = words and words in draft and quotation[0] not in draft
+        return " " if is_draft else quotation[0]
+
+    rest = QUOTED.sub(without, text)
+    return rest != text and base.likeness(rest) < ALIKE
 
 
 def _doubt_at_edges(text: str, asked: TextRequest, base: KnownText) -> str | None:
@@ -1428,6 +1445,8 @@ def _without_probable_edges(text: str, asked: TextRequest, base: KnownText) -> s
 FEWEST_WORDS = 4
 """Words of the shortest text that may be a summary."""
 FIRST_RULE = re.compile(r"\A(?:-{3,}|\*{3,}|_{3,}|={3,})[ \t]*\n+")
+MOST_EDGES = 20
+"""How many frames and remarks are removed from around a first draft."""
 END = phrase("doubt", "end")
 
 
@@ -1456,7 +1475,9 @@ def _said_before(line: str, base: KnownText) -> str:
 def _first_without_edges(text: str, asked: TextRequest) -> str:
     """Return a first draft without what is probably around it, as its text shows."""
     before = None
-    while text != before:
+    for _ in range(MOST_EDGES):
+        if text == before:
+            break
         before, text = text, _without_frame(text, asked, "").strip("\n")
         text = without_quotes(text, asked, is_framed="\n\n" in text)
         text = _below_title(_between_rules(text, asked))
