@@ -19,6 +19,11 @@ ABOUT_MOCKS = ("tests/validators/test_forged_verdicts.py",)
 parsed = lru_cache(maxsize=1)(ast.parse)
 
 
+@lru_cache(maxsize=1)
+def nodes(source: str) -> list[ast.AST]:
+    return list(ast.walk(parsed(source)))
+
+
 def spells_no_redis_key(path: str, source: str) -> bool:
     """Only app.store spells a key or channel of Redis (`hone:1:...`)."""
     return not path.startswith(("app/", "workers/")) or (
@@ -34,7 +39,7 @@ def has_no_function_over_60_lines(_path: str, source: str) -> bool:
     functions = (ast.FunctionDef, ast.AsyncFunctionDef)
     return all(
         (node.end_lineno or 0) - node.lineno < 60
-        for node in ast.walk(parsed(source))
+        for node in nodes(source)
         if isinstance(node, functions)
     )
 
@@ -53,38 +58,39 @@ def asserts_no_duration(path: str, source: str) -> bool:
 
 def gives_its_requests_time(path: str, source: str) -> bool:
     """A request of a test has a timeout: the 5 s of httpx are too few on a busy machine."""
+    if not path.startswith("tests/") or "httpx." not in source:
+        return True
     requests = {"get", "post", "stream", "Client", "AsyncClient"}
     given = [
         {keyword.arg for keyword in node.keywords}
-        for node in ast.walk(parsed(source))
+        for node in nodes(source)
         if isinstance(node, ast.Call)
         and isinstance(node.func, ast.Attribute)
         and node.func.attr in requests
         and ast.unparse(node.func.value) == "httpx"
     ]
-    return not path.startswith("tests/") or all({"timeout", "transport"} & it for it in given)
+    return all({"timeout", "transport"} & it for it in given)
 
 
 def calls_no_variable_it(path: str, source: str) -> bool:
     """A variable of the product is called by a noun, for what it holds."""
     return not path.startswith(("app/", "workers/", "extras/")) or all(
         getattr(node, attribute, None) != "it"
-        for node in ast.walk(parsed(source))
+        for node in nodes(source)
         for attribute in ("id", "arg", "name")
     )
 
 
 def doubles_a_bounded_number_of_times(path: str, source: str) -> bool:
     """2.0 ** 1024 is an OverflowError, which a number of failures reaches; so is redis-py's own."""
-    return path == THIS_FILE or (
-        not re.search(r"ExponentialWithJitterBackoff\(", source)
-        and all(
-            "min(" in ast.unparse(node.right) or ast.unparse(node.right).isdecimal()
-            for node in ast.walk(parsed(source))
-            if isinstance(node, ast.BinOp)
-            and isinstance(node.op, ast.Pow)
-            and ast.unparse(node.left) == "2.0"
-        )
+    if path == THIS_FILE or not re.search(r"ExponentialWithJitterBackoff\(|\b2\.0\b", source):
+        return True
+    return "ExponentialWithJitterBackoff(" not in source and all(
+        "min(" in ast.unparse(node.right) or ast.unparse(node.right).isdecimal()
+        for node in nodes(source)
+        if isinstance(node, ast.BinOp)
+        and isinstance(node.op, ast.Pow)
+        and ast.unparse(node.left) == "2.0"
     )
 
 

@@ -73,6 +73,7 @@ async def test_a_preset_learns_what_its_reviewer_changes_once_a_person_accepts(
     assert (await preset_of(service, "greeting"))["review"]["when"] == "before_completion"
 
 
+@pytest.mark.long
 async def test_a_proposal_without_a_gain_says_so_and_is_accepted_on_purpose_only(
     service: RunningService,
 ) -> None:
@@ -90,6 +91,7 @@ async def test_a_proposal_without_a_gain_says_so_and_is_accepted_on_purpose_only
 TWICE = [{"name": "tone", "description": "Warm."}, {"name": "tone", "description": "Plain."}]
 
 
+@pytest.mark.long
 async def test_a_setting_that_no_request_can_have_is_not_played_and_ends_the_proposal(
     service: RunningService,
 ) -> None:
@@ -103,6 +105,7 @@ async def test_a_setting_that_no_request_can_have_is_not_played_and_ends_the_pro
     assert refused.status_code == 409
 
 
+@pytest.mark.long
 async def test_what_a_writer_consumed_that_wrote_no_proposal_is_shown(
     service: RunningService,
 ) -> None:
@@ -114,6 +117,7 @@ async def test_what_a_writer_consumed_that_wrote_no_proposal_is_shown(
     assert found["spent"]["calls"] > 0
 
 
+@pytest.mark.long
 async def test_a_removed_proposal_counts_as_a_try_and_one_that_changes_nothing_does_not(
     service: RunningService,
 ) -> None:
@@ -182,6 +186,7 @@ async def test_a_process_that_died_between_two_states_has_no_work_done_twice(
         assert again == found
 
 
+@pytest.mark.long
 async def test_a_budget_bounds_what_everything_may_cost(service: RunningService) -> None:
     await reviewed(service, "budget", 20)
     path = "/v1/presets/budget/proposals"

@@ -61,6 +61,7 @@ async def test_a_long_draft_is_refined_by_parts_and_shown_everywhere(
     await shown_everywhere(service, refinement_id, draft)
 
 
+@pytest.mark.long
 async def test_a_draft_of_another_script_is_counted_by_characters(service: RunningService) -> None:
     draft = "\u6587\u5b57\u306f\u6587\u3067\u3059\u3002\U0001f600\n\n" * 25_000
     check = {"kind": "length", "max_characters": 9}
