@@ -22,7 +22,7 @@ import tempfile
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain, zip_longest
+from itertools import chain, islice, zip_longest
 from pathlib import Path
 
 from coverage import CoverageData
@@ -238,6 +238,7 @@ def main() -> None:
     parser.add_argument("rooms", nargs="*", default=list(ROOMS), metavar="ROOM")
     parser.add_argument("--count", type=int, default=100)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--skip", type=int, default=0, help="mutants that a run before has tried")
     parser.add_argument("--near", action="store_true", help="where tests run the line, only these")
     parser.add_argument("--long", action="store_true")
     parser.add_argument("--noted", type=Path, help="keep here which tests run a line, or read it")
@@ -258,7 +259,8 @@ def main() -> None:
     running = covering_tests(root, noted)
     quick = later = 0
     # By turns of the rooms: whoever ends the program has seen a sample of each.
-    for room, mutant in filter(None, chain.from_iterable(zip_longest(*drawn.values()))):
+    turns = filter(None, chain.from_iterable(zip_longest(*drawn.values())))
+    for room, mutant in islice(turns, arguments.skip, None):
         lines = running.get(mutant.path, {})
         near = spread(lines.get(mutant.line, ()), str(mutant))
         others = folders[room]
@@ -272,7 +274,8 @@ def main() -> None:
         test = arguments.long and found_by(mutant, root, (), folders[room], long=True)
         later += bool(test)
         print(f"{f'only by {test}' if test else 'not found'}: {mutant}", flush=True)
-    print(f"{quick} of {arguments.count} found by the suite for everybody, {later} more by --long")
+    tried = arguments.count - arguments.skip
+    print(f"{quick} of {tried} found by the suite for everybody, {later} more by --long")
 
 
 if __name__ == "__main__":
