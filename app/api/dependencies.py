@@ -162,7 +162,7 @@ def parsed(contract: type[C], raw: bytes, *, is_merged: bool = False) -> C:
     1,000 members per object; NaN, infinity and lone surrogates are rejected. Of duplicate keys the
     last counts; a draft that is an object has none, and no number that would change. Types are not
     converted: "3" is not a number. In a body of more than 1,000 values, only the first wrong item
-    of a list or map is reported. What was `merged` of several texts may have a number that no
+    of a list or map is reported. What `is_merged` of several texts may have a number that no
     double holds, which is written as `Infinity`: the error is at its field.
     """
     tree = json_in(raw, is_merged=is_merged)

@@ -99,11 +99,10 @@ def calculations_in(text: str) -> Iterator[Calculation]:
         if sides:
             readings = [_compared(sides, style) for style in (ENGLISH, CONTINENTAL)]
             readable = [reading for reading in readings if reading]
-            is_alone = _stands_alone(plain, found)
             best = max(
                 readable, key=lambda reading: sum(pair.is_right for pair in reading), default=[]
             )
-            yield from (pair for pair in best if pair.is_right or is_alone)
+            yield from (pair for pair in best if pair.is_right or _stands_alone(plain, found))
 
 
 def _stands_alone(text: str, found: re.Match[str]) -> bool:

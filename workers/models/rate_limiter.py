@@ -10,6 +10,7 @@ are). Even a free model is approached gradually: `RAMP_CALLS` at first, twice as
 import asyncio
 import heapq
 import logging
+import math
 import random
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
@@ -518,7 +519,7 @@ class ModelGate:
         if passed_s >= RAMP_ENDS_S:
             self._ramp_left = float("inf")
         else:
-            allowed = RAMP_CALLS * 2.0 ** (min(passed_s, RAMP_ENDS_S) / RAMP_DOUBLES_S)
+            allowed = RAMP_CALLS * math.exp2(passed_s / RAMP_DOUBLES_S)
             self._ramp_left += allowed - self._ramp_given
             self._ramp_given = allowed
         return self._ramp_left >= 1

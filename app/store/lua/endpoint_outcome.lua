@@ -2,7 +2,7 @@
 -- row and ms of nothing else from which on it is paused. Returns whether it is paused.
 local endpoint, attempt, accepted, most, pause_ms = unpack(ARGV)
 local at = clock()
-redis.call('HDEL', endpoint, '')  -- so that an outcome is also recorded when the memory of Redis is full
+go_on_when_full()
 if redis.call('HGET', endpoint, 'attempt') ~= attempt then  -- else it was sent twice
   redis.call('HSET', endpoint, 'attempt', attempt)
   if accepted == '1' then

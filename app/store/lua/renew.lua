@@ -2,7 +2,7 @@
 -- has read. Returns id and number of those that it has not.
 local name, lease_ms = ARGV[1], ARGV[2]
 local at = clock()
-redis.call('ZREM', DUE, '')  -- so that a lease is also renewed when the memory of Redis is full
+go_on_when_full()
 up_since(at, lease_ms)
 redis.call('ZADD', WORKERS, at + lease_ms, name)
 redis.call('SET', FORMAT, FIRST_RELEASE, 'NX')  -- Redis may have lost everything

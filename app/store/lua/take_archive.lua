@@ -4,7 +4,7 @@
 -- the former are counted, and from now on an erasure of one of them deletes objects. Stubs whose hour has come are due.
 local most, again_ms = unpack(ARGV)
 local at, found, ids = clock(), { 0 }, {}
-redis.call('ZREM', TO_ARCHIVE, '')  -- so that it also works when the memory of Redis is full
+go_on_when_full()
 for _, hour in ipairs(redis.call('ZRANGEBYSCORE', EXPIRING, '-inf', at, 'LIMIT', 0, 1)) do
   local ids = redis.call('LPOP', EXPIRING .. ':' .. hour, most)
   if not ids then redis.call('ZREM', EXPIRING, hour) end

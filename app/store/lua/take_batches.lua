@@ -98,7 +98,7 @@ local function look(batch)
   end
 end
 
-redis.call('ZREM', BATCHES, '')  -- so that batches also go when the memory of Redis is full
+go_on_when_full()
 for _, batch in ipairs(redis.call('ZRANGEBYSCORE', BATCHES, '-inf', at, 'LIMIT', 0, limit)) do
   redis.call('ZADD', BATCHES, at + every_ms, batch)
   look(batch)

@@ -8,7 +8,7 @@ local found = { 0, 0 }
 local NEVER_STARTED = '{"code":"nothing_judged","detail":"stopped before a draft was judged'
   .. ' (deadline): no worker took it before its deadline"}'
 local expired = at
-redis.call('ZREM', DUE, '')  -- so that what has expired also goes when the memory of Redis is full
+go_on_when_full()
 if at - up_since(at, lease_ms) < lease_ms / 2 then expired = 0 end  -- workers renew their leases first
 for i = 5, #ARGV do redis.call('ZADD', WORKERS, 'XX', 0, ARGV[i]) end
 

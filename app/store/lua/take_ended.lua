@@ -7,7 +7,7 @@ local at = clock()
 local oldest = redis.call('ZRANGE', TO_COUNT, 0, 0, 'WITHSCORES')[2]
 local is_time = oldest and tonumber(oldest) <= at - count_after_ms
 local ended = is_time and redis.call('ZRANGE', TO_COUNT, 0, most_counted - 1) or {}
-redis.call('ZREM', TO_PACK, '')  -- so that records are also packed when the memory of Redis is full
+go_on_when_full()
 count_endings(ended)
 local ids = redis.call('ZRANGEBYSCORE', TO_PACK, '-inf', at - after_ms, 'LIMIT', 0, most)
 for _, id in ipairs(ids) do redis.call('ZADD', TO_PACK, at - after_ms + again_ms, id) end

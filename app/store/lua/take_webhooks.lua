@@ -3,7 +3,7 @@
 -- Returns id, number of the event, tenant, state (JSON) and origin of each, and the time.
 local limit, margin_ms, nonce = unpack(ARGV)
 local at, found = clock(), {}
-redis.call('ZREM', OUTBOX, '')  -- so that webhooks are also sent when the memory of Redis is full
+go_on_when_full()
 for _, member in ipairs(redis.call('ZRANGEBYSCORE', OUTBOX, '-inf', at, 'LIMIT', 0, limit)) do
   local id, n = string.match(member, '^(%S+) (%d+)$')
   local tenant, wanted, origin = unpack(redis.call('HMGET', record_of(id), 'tenant', 'webhook', 'origin'))
