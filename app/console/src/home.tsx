@@ -7,13 +7,13 @@ import { Recent, WaitingForMe } from './list.js';
 import { costText, Failure, Loading, Name, useLoaded } from './parts.js';
 import { isLasting, reading } from './reading.js';
 import { hrefOf, Link, navigate } from './router.js';
+import { withoutSecrets } from './secrets.js';
 import { isolated, useTitle } from './title.js';
 
 type Request = Record<string, unknown>;
 
 const KEPT = 'hone.request';
 const SETTLED_MS = 600;
-const MASKED = '**********';
 /** What stands beside the form; an error at another field unfolds the rest. */
 const TEXTS = ['/draft', '/task'];
 const EXAMPLE =
@@ -237,23 +237,6 @@ function keep(name: string, request: Request): void {
 function errorsOf(failure: unknown): Map<string, string> {
   if (!(failure instanceof ApiError)) return new Map();
   return new Map(failure.errors.map((it) => [it.pointer, it.detail]));
-}
-
-/** Return a request without what is masked in it or left out, and whether something was masked. A null within a text or schema stays. */
-export function withoutSecrets(request: Request): [Request, boolean] {
-  let isMasked = false;
-  const strip = (value: unknown): unknown => {
-    if (Array.isArray(value)) return value.map(strip);
-    if (typeof value !== 'object' || value === null) return value;
-    const members = Object.entries(value).filter(([, it]) => {
-      isMasked ||= it === MASKED;
-      return it !== MASKED;
-    });
-    return Object.fromEntries(members.map(([name, it]) => [name, strip(it)]));
-  };
-  const { draft, ...rest } = Object.fromEntries(Object.entries(request).filter(([, it]) => it !== null));
-  const stripped = strip(rest) as Request;
-  return [draft === undefined ? stripped : { draft, ...stripped }, isMasked];
 }
 
 /** What the request costs, asked when typing has paused. */

@@ -5,9 +5,9 @@ import { hone, type Session } from './api.js';
 import { jsonOf } from './code.js';
 import { Ask } from './dialog.js';
 import { Failure, Loading, Name, useLoaded, When, words } from './parts.js';
-import { withoutSecrets } from './home.js';
 import { Proposals } from './proposals.js';
 import { hrefOf, Link } from './router.js';
+import { withoutSecrets } from './secrets.js';
 import { useTitle } from './title.js';
 
 type Preset = schema.Preset;

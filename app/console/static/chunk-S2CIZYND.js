@@ -1,0 +1,1 @@
+var i="**********";function b(c){let e=!1,t=n=>{if(Array.isArray(n))return n.map(t);if(typeof n!="object"||n===null)return n;let u=Object.entries(n).filter(([,r])=>(e||=r===i,r!==i));return Object.fromEntries(u.map(([r,d])=>[r,t(d)]))},{draft:o,...f}=Object.fromEntries(Object.entries(c).filter(([,n])=>n!==null)),s=t(f);return[o===void 0?s:{draft:o,...s},e]}export{b as a};
