@@ -32,7 +32,7 @@ from benchmarks.contenders import (
 )
 from benchmarks.environments import CannotInstall
 from benchmarks.measuring import MeasuredRun, measure
-from benchmarks.processes import allow_many_files, forget_settings
+from benchmarks.processes import allow_many_files
 from benchmarks.scale import PLOTS, SWEEPS, measured, section
 from benchmarks.table import (
     CAPACITY,
@@ -135,7 +135,6 @@ def main() -> None:
     parser.add_argument("--count", type=int, default=COUNT, help="refinements of each contender")
     parser.add_argument("--values", type=int, help="how many values of each sweep, from the first")
     arguments = parser.parse_args()
-    forget_settings()
     allow_many_files()
     is_whole = arguments.form == "write"
     is_written, facts = is_whole or arguments.write, machine()

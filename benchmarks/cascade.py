@@ -9,23 +9,18 @@ for the run. Every call takes 1,000 tokens of input and 500 of output.
 import argparse
 import asyncio
 import json
-import os
 import re
 import sys
 from collections.abc import Mapping
-from contextlib import suppress
+from contextlib import ExitStack
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
 
-import httpx
-
-from app.cli.processes import environment_of, free_port, url_of
 from app.local.embedded import EmbeddedRedis
-from app.settings import Settings
+from benchmarks.contenders import LOCAL, Setup, start_hone
 from benchmarks.model_replies import AskedPrompt, ModelServerReply, between_marks, chat
 from benchmarks.model_server import ScriptedModelServer
-from benchmarks.processes import ServiceProgram, forget_settings
+from benchmarks.processes import without_settings
 from benchmarks.simulation.world import REVISERS, Critic, Reviser, World
 
 CHEAP, STRONG, CRITIC = "openai:gpt-6-luna", "openai:gpt-6.1-sol", "openai:gpt-5-mini"
@@ -81,29 +76,14 @@ def write_files(folder: Path, texts: int, threshold: float) -> list[str]:
 async def compared(folder: Path, texts: int, threshold: float) -> int:
     """Start everything, run `hone compare`, and return its exit code."""
     async with ScriptedModelServer(simulated) as models:
-        with EmbeddedRedis(folder / "redis") as redis:
-            own: dict[str, Any] = {"openai_base_url": models.url, "model": CRITIC}
-            settings = Settings(redis_url=redis.url, port=free_port("127.0.0.1"), **own)
-            env = environment_of(settings)
-            with (
-                ServiceProgram("api", "app.cli", "api", log_dir=folder, env=env, speaks=False),
-                ServiceProgram("worker", "workers", log_dir=folder, env=env, speaks=False),
-            ):
-                await ready(url_of(settings))
-                options = write_files(folder, texts, threshold)
-                command = (sys.executable, "-m", "app.cli", "compare", *options)
-                run = await asyncio.create_subprocess_exec(*command, env={**os.environ, **env})
-                return await run.wait()
-
-
-async def ready(url: str) -> None:
-    """Return once the service has a worker."""
-    async with httpx.AsyncClient(base_url=url) as client:
-        while True:
-            with suppress(httpx.TransportError):
-                if (await client.get("/readyz")).json()["workers"]:
-                    return
-            await asyncio.sleep(0.2)
+        with ExitStack() as stack:
+            redis = stack.enter_context(EmbeddedRedis(folder / "redis"))
+            port, _ = start_hone(Setup(models.url, redis.url, folder, texts, stack))
+            options = write_files(folder, texts, threshold)
+            command = (sys.executable, "-m", "app.cli", "compare", *options)
+            env = without_settings() | {"HONE_SERVER": f"http://{LOCAL}:{port}"}
+            run = await asyncio.create_subprocess_exec(*command, env=env, cwd=folder)
+            return await run.wait()
 
 
 def main() -> int:
@@ -112,7 +92,6 @@ def main() -> int:
     parser.add_argument("--texts", type=int, default=100)
     parser.add_argument("--threshold", type=float, default=0.7)
     asked = parser.parse_args()
-    forget_settings()
     with TemporaryDirectory(prefix="hone-cascade-") as folder:
         return asyncio.run(compared(Path(folder), asked.texts, asked.threshold))
 

@@ -24,11 +24,10 @@ from redis import Redis
 
 from app.cli.processes import environment_of, free_port
 from app.local.embedded import EmbeddedRedis
-from app.settings import Settings
 from app.store.redis import keys
 from benchmarks.contenders import Cast, Contender, Setup, hone
 from benchmarks.measuring import measure
-from benchmarks.processes import cpu_s
+from benchmarks.processes import OwnSettings, cpu_s, without_settings
 
 CELLS = (1, 3, 10)
 ROUNDS = 8
@@ -48,7 +47,7 @@ def served(path: Path, number: int) -> Iterator[tuple[httpx.Client, int]]:
         servers = [stack.enter_context(EmbeddedRedis(place, aof=False)) for place in places]
         first, *others = [server.url for server in servers]
         port = free_port("127.0.0.1")
-        settings = Settings(
+        settings = OwnSettings(
             redis_url=first,
             cells=number,
             cells_url=" ".join(others),
@@ -58,7 +57,11 @@ def served(path: Path, number: int) -> Iterator[tuple[httpx.Client, int]]:
         )
         open_cells(first, number)
         command = [sys.executable, "-m", "app.cli", "api"]
-        environment = {**os.environ, **environment_of(settings), "HONE_LOG_LEVEL": "error"}
+        environment = {
+            **without_settings(),
+            **environment_of(settings),
+            "HONE_LOG_LEVEL": "error",
+        }
         process = subprocess.Popen(command, env=environment, cwd=path)
         stack.callback(process.wait)
         stack.callback(process.terminate)

@@ -16,11 +16,13 @@ from typing import Any
 from urllib.error import URLError
 from urllib.request import Request, urlopen
 
+from app.cli.processes import free_port
 from app.settings import Settings, usable_cores
 from benchmarks.environments import CannotInstall, environment_with, node_modules_with
 from benchmarks.loop import CALLS, prompts
 from benchmarks.processes import ServiceProgram
 
+LOCAL = "127.0.0.1"
 AT_ONCE = 500
 FEW = 200
 """Refinements of contenders with which more would take minutes."""
@@ -101,7 +103,7 @@ def _saq(setup: Setup) -> Cast:
         "run_by": (environment_with("saq", *SAQ_PACKAGES, has_hone=True), "-m"),
         "env": {"REDIS_URL": setup.redis_url},
     }
-    module, port = "benchmarks.peers.saq_http", free_port()
+    module, port = "benchmarks.peers.saq_http", free_port(LOCAL)
     api = setup.program("api", module, "--port", port, speaks=False, **more)
     model = ("--model", setup.model_url, "--at-once", setup.at_once)
     worker = setup.program("worker", module, *model, **more)
@@ -116,7 +118,7 @@ def _restate(
     """Start Restate's server with its default settings, and a service that it calls."""
     modules = node_modules_with("restate", *RESTATE_NPM)
     (binary,) = modules.glob("@restatedev/restate-server-*/bin/restate-server")
-    fabric, ingress, admin = (free_port() for _ in range(3))
+    fabric, ingress, admin = (free_port(LOCAL) for _ in range(3))
     bound = {"INGRESS__BIND_PORT": ingress, "ADMIN__BIND_PORT": admin, "BIND_PORT": fabric}
     env = {
         **{f"RESTATE_{name}": str(number) for name, number in bound.items()},
@@ -136,7 +138,7 @@ def _restate(
 
 def _restate_python(setup: Setup, watched: Sequence[str] = (), client: str = "restate") -> Cast:
     python = environment_with("restate_sdk", *RESTATE_SDK, has_hone=True)
-    module, port = "benchmarks.peers.restate_served", free_port()
+    module, port = "benchmarks.peers.restate_served", free_port(LOCAL)
     command = (module, "--port", port, "--model", setup.model_url, *watched)
     return _restate(setup, port, *command, client=client, run_by=(python, "-m"))
 
@@ -145,7 +147,7 @@ def _restate_typescript(setup: Setup) -> Cast:
     (node,) = node_modules_with("node", NODE).glob("node-*/bin/node")
     modules, asked = node_modules_with("restate", *RESTATE_NPM), setup.directory / "prompts.json"
     asked.write_text(prompts())
-    port, script = free_port(), PEERS / "restate_served.mjs"
+    port, script = free_port(LOCAL), PEERS / "restate_served.mjs"
     return _restate(setup, port, script, port, setup.model_url, asked, modules, run_by=(node,))
 
 
@@ -155,7 +157,7 @@ def _postgres(setup: Setup) -> tuple[ServiceProgram, str]:
     initdb = next((Path(it).resolve() for it in found if it), None)
     if not initdb:
         raise CannotInstall("there is no Postgres: apt-get install postgresql")
-    data, port = setup.directory / "postgres", free_port()
+    data, port = setup.directory / "postgres", free_port(LOCAL)
     as_user: tuple[str, ...] = ()
     if os.geteuid() == 0:  # Postgres refuses to run as root
         owner = pwd.getpwnam("postgres")
@@ -183,7 +185,7 @@ def _postgres(setup: Setup) -> tuple[ServiceProgram, str]:
 def _dbos(setup: Setup, *, is_watched: bool) -> Cast:
     python = environment_with("dbos", *DBOS_PACKAGES, has_hone=True)
     postgres, database = _postgres(setup)
-    port = free_port()
+    port = free_port(LOCAL)
     service = setup.program(
         "service",
         *("benchmarks.peers.dbos_served", "--port", port, "--database", database),
@@ -198,7 +200,7 @@ def _dbos(setup: Setup, *, is_watched: bool) -> Cast:
 
 def _langgraph(setup: Setup) -> Cast:
     python = environment_with("langgraph_server", *LANGGRAPH_SERVER, has_hone=True)
-    port, config = free_port(), setup.directory / "langgraph.json"
+    port, config = free_port(LOCAL), setup.directory / "langgraph.json"
     graph = PEERS / "langgraph_served.py"
     config.write_text(json.dumps({"dependencies": ["."], "graphs": {"refining": f"{graph}:graph"}}))
     server = setup.program(
@@ -206,7 +208,6 @@ def _langgraph(setup: Setup) -> Cast:
         *("langgraph_cli", "dev", "--no-browser", "--no-reload", "--config", config),
         *("--port", port, "--n-jobs-per-worker", setup.at_once, "--server-log-level", "error"),
         run_by=(python, "-m"),
-        cwd=setup.directory,
         speaks=False,
         env={"MODEL_URL": setup.model_url, "LANGGRAPH_CLI_NO_ANALYTICS": "1"},
     )
@@ -253,7 +254,7 @@ def start_hone(
     worker_env: Mapping[str, str] = DEFAULTS,
 ) -> tuple[int, tuple[ServiceProgram, ...]]:
     """Start an API and a worker; return the port of the API and both processes."""
-    port = free_port()
+    port = free_port(LOCAL)
     env = {
         "HONE_REDIS_URL": setup.redis_url,
         "HONE_HOST": "127.0.0.1",
@@ -332,14 +333,6 @@ IN_FLIGHT = (
     (Contender("5,000 in flight", hone, at_once=5_000), 5_000),
 )
 """Hone with many refinements, and the milliseconds that a model call takes."""
-
-
-def free_port() -> int:
-    """Return a port of this machine that nothing listens on."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
 
 
 def _wait_until(is_ready: Callable[[], bool], *programs: ServiceProgram) -> None:

@@ -28,11 +28,11 @@ from app.contract.models import ModelChoice
 from app.contract.requests import RefinementRequest
 from app.local.embedded import EmbeddedRedis
 from app.queue import RefinementQueue
-from app.settings import COLLECT_AFTER, Settings
+from app.settings import COLLECT_AFTER
 from app.store import Store, open_store, open_worker_store
 from app.store.state import NewRefinement
 from benchmarks.loop import CALLS, request_body
-from benchmarks.processes import ServiceProgram, forget_settings
+from benchmarks.processes import OwnSettings, ServiceProgram
 from workers.engine.pipeline import load_strategies
 from workers.model_registry import open_models
 from workers.play.executor import TextPublisher
@@ -154,7 +154,7 @@ async def playing_process(latency_ms: float = 0.0) -> AsyncIterator[PlayingProce
         command = ("benchmarks.stamped", "--latency-ms", latency_ms)
         model = stack.enter_context(ServiceProgram("model server", *command, log_dir=directory))
         server: dict[str, Any] = {"openai_base_url": f"http://127.0.0.1:{model.heard()['port']}/v1"}
-        settings = Settings(redis_url=redis.url, **server)
+        settings = OwnSettings(redis_url=redis.url, **server)
         queue = RefinementQueue(settings.queue)
         store = await stack.enter_async_context(open_store(settings, queue))
         journals = await stack.enter_async_context(open_worker_store(settings, queue, "layers"))
@@ -254,7 +254,6 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--count", type=int, default=COUNT)
     count = parser.parse_args().count
-    forget_settings()
     print(rendered(uvloop.run(profiled(count)), count))
 
 

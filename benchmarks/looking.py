@@ -22,10 +22,11 @@ from threading import Event, Thread
 from urllib.error import URLError
 from urllib.request import urlopen
 
-from benchmarks.contenders import Cast, Contender, Setup, free_port, hone
+from app.cli.processes import free_port
+from benchmarks.contenders import LOCAL, Cast, Contender, Setup, hone
 from benchmarks.loop import CALLS
 from benchmarks.measuring import MeasuredRun, instructions, measure
-from benchmarks.processes import allow_many_files, forget_settings
+from benchmarks.processes import allow_many_files
 
 COUNT = 500
 ROUNDS = 5
@@ -61,7 +62,7 @@ def _scraped(every_s: float, *ports: int) -> Iterator[None]:
 
 
 def _observed(traces: Mapping[str, str] | None, setup: Setup) -> Cast:
-    ports = free_port(), free_port()
+    ports = free_port(LOCAL), free_port(LOCAL)
     every_s = SCRAPE_EVERY_S * (SLOWER if setup.under else 1)
     setup.stack.enter_context(_scraped(every_s, *ports))
     shared: Mapping[str, str] = {"HONE_LOG_FORMAT": "json", "HONE_LOG_LEVEL": "info"}
@@ -153,17 +154,22 @@ def counted(rounds: int) -> str:
                 per_call = (many[process] - few[process]) / (MANY - FEW) / CALLS / 1e6
                 mine[process] = min(per_call, mine.get(process, per_call))
             print(f"round {number + 1}, {contender.name}: {mine}", file=sys.stderr, flush=True)
+    return instructions_table(least, rounds)
+
+
+def instructions_table(least: Mapping[str, Mapping[str, float]], rounds: int) -> str:
+    """Return millions of instructions per model call by contender and process, as a table."""
     off = sum(least[OFF].values())
     counted_in = f"{MANY - FEW} refinements, least of {rounds} rounds"
     lines = [
         f"Millions of instructions per model call; {counted_in}:",
         "",
-        "| | API | worker | together | of off |",
-        "|---|--:|--:|--:|--:|",
+        f"| | {' | '.join(least[OFF])} | together | of off |",
+        "|---|" + "--:|" * (len(least[OFF]) + 2),
     ]
     for name, mine in least.items():
         together = sum(mine.values())
-        figures = f"{mine['api']:.3f} | {mine['worker 1']:.3f} | {together:.3f}"
+        figures = " | ".join(f"{it:.3f}" for it in (*mine.values(), together))
         lines.append(f"| {name} | {figures} | {together / off:.3f} |")
     return "\n".join(lines)
 
@@ -176,7 +182,6 @@ def main() -> None:
     parser.add_argument("--instructions", action="store_true")
     parser.add_argument("--collect", action="store_true", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
-    forget_settings()
     if arguments.collect:
         collect()
         return

@@ -32,11 +32,10 @@ from app.contract.models import ModelChoice
 from app.contract.requests import RefinementRequest
 from app.local.embedded import EmbeddedRedis
 from app.queue import RefinementQueue
-from app.settings import Settings
 from app.store import Store, WorkerStore, open_store, open_worker_store
 from app.store.redis import keys
 from app.store.state import NewRefinement
-from benchmarks.processes import forget_settings
+from benchmarks.processes import OwnSettings
 from workers.engine.prompts import Judge
 from workers.models.port import ModelCall, ModelReply
 from workers.play.refinements import Refinements
@@ -135,7 +134,7 @@ async def stores() -> AsyncIterator[tuple[Store, WorkerStore, Redis]]:
         TemporaryDirectory() as directory,
         EmbeddedRedis(Path(directory) / "redis") as server,
     ):
-        settings = Settings(
+        settings = OwnSettings(
             redis_url=server.url,
             redis_timeout_s=60,
             pack_after_s=0,
@@ -250,7 +249,6 @@ def main() -> None:
     parser.add_argument("--count", type=int, default=50)
     parser.add_argument("--stubs", action="store_true")
     arguments = parser.parse_args()
-    forget_settings()
     if arguments.stubs:
         print_stubs(arguments.count)
         return

@@ -4,7 +4,6 @@ import json
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
@@ -15,6 +14,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 from urllib.request import Request, urlopen
+
+from app.cli.processes import free_port
+from benchmarks.processes import without_settings
 
 HOOK = Path(__file__).with_name("called_files.py")
 TIMEOUT_S = 120.0
@@ -74,7 +76,7 @@ def files_of_one_submission(root: Path, packages: Sequence[str]) -> list[str]:
         folder = Path(directory)
         calls = NotedCalls(folder, root, packages)
         noting = calls.environment()
-        url = f"http://127.0.0.1:{_free_port()}"
+        url = f"http://127.0.0.1:{free_port('127.0.0.1')}"
         model_server = ("benchmarks.model_server", "--port", "0")
         with (
             (folder / "log").open("w+") as log,
@@ -102,11 +104,10 @@ def _running(
     module: Sequence[str], folder: Path, output: int | IO[str], **variables: str
 ) -> Iterator[subprocess.Popen[str]]:
     """Run a Python module without settings of Hone but those given, and end it afterwards."""
-    inherited = {it: value for it, value in os.environ.items() if not it.startswith("HONE_")}
     process = subprocess.Popen(
         [sys.executable, "-P", "-m", *module],
         cwd=folder,  # no .env of a checkout counts
-        env=inherited | variables,
+        env=without_settings() | variables,
         stdout=output,
         stderr=None if output == subprocess.PIPE else subprocess.STDOUT,
         text=True,
@@ -119,13 +120,6 @@ def _running(
             with suppress(subprocess.TimeoutExpired):
                 process.wait(TIMEOUT_S)
             process.kill()
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
 
 
 def _await_worker(url: str, service: subprocess.Popen[str], log: Path) -> None:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from app.local.parent_death import dying_with_parent
+from app.settings import Settings
 
 TICKS = os.sysconf("SC_CLK_TCK")
 
@@ -22,13 +23,24 @@ def allow_many_files() -> None:
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 
 
-def forget_settings() -> None:
-    """Remove the settings of Hone from the environment of this process and those that it starts.
+def without_settings() -> dict[str, str]:
+    """Return the environment of this process without what Hone and its traces read.
 
     What is measured is not the server, with the models, that the shell is set to.
     """
-    for name in [name for name in os.environ if name.startswith("HONE_")]:
-        del os.environ[name]
+    read = ("HONE_", "OPENAI_", "ANTHROPIC_", "OTEL_")
+    return {name: value for name, value in os.environ.items() if not name.startswith(read)}
+
+
+class OwnSettings(Settings):
+    """Settings that the arguments alone set: neither the shell nor a file `.env`."""
+
+    @classmethod
+    def settings_customise_sources(
+        cls, settings_cls: Any, init_settings: Any, *_: Any, **__: Any
+    ) -> tuple[Any, ...]:
+        """Return the arguments as the only source."""
+        return (init_settings,)
 
 
 def cpu_s(pid: int, proc: Path = Path("/proc")) -> float:
@@ -66,8 +78,9 @@ def peak_mb(pid: int) -> float:
 class ServiceProgram:
     """`python -m MODULE ARGUMENTS`, which dies with this process; its log goes into a file.
 
-    `under` is a command that runs it, such as one that counts instructions; `run_by` is what runs
-    the command instead of `python -m`.
+    It runs in the folder of the log, without settings of Hone but those in `env`. `under` is a
+    command that runs it, such as one that counts instructions; `run_by` is what runs the command
+    instead of `python -m`.
     """
 
     def __init__(
@@ -79,7 +92,6 @@ class ServiceProgram:
         speaks: bool = True,
         under: Sequence[str] = (),
         run_by: Sequence[object] = (sys.executable, "-m"),
-        cwd: Path | None = None,
     ) -> None:
         self.name = name
         self._log = log_dir / f"{name}.log"
@@ -90,8 +102,8 @@ class ServiceProgram:
                 stdout=subprocess.PIPE if speaks else log,
                 stderr=log,
                 text=True,
-                env={**os.environ, **(env or {})},
-                cwd=cwd,
+                env={**without_settings(), **(env or {})},
+                cwd=log_dir,
             )
 
     @property

@@ -1,6 +1,7 @@
 """What the benchmark relies on: its slow model, copies in Redis, tables and marks."""
 
 import json
+import os
 import re
 import subprocess
 import sys
@@ -22,6 +23,7 @@ from benchmarks.contenders import (
     SAQ,
 )
 from benchmarks.layers import LAYERS, ROOT, costs
+from benchmarks.looking import LOGS, OFF, instructions_table
 from benchmarks.loop import CALLS, DRAFT, judging, prompts, refinement
 from benchmarks.measuring import MeasuredRun
 from benchmarks.model_replies import AskedPrompt, climbing
@@ -66,16 +68,33 @@ FIGURES = {
 }
 
 
-def test_a_benchmark_obeys_no_exported_setting() -> None:
-    code = (
-        "import os; from benchmarks.processes import forget_settings as f; f(); print(*os.environ)"
-    )
-    given = {"HONE_SERVER": "http://localhost:1", "HONE_MODEL": "openai:dear", "KEPT": "1"}
+OBEYING = """
+from pathlib import Path
+from benchmarks.processes import OwnSettings, ServiceProgram
+child = "from app.settings import Settings; print(Settings().model_dump_json())"
+log_dir = Path("log")
+log_dir.mkdir()
+with ServiceProgram("child", "-c", child, log_dir=log_dir, run_by=("python",)) as started:
+    print(OwnSettings().model, started.heard()["model"])
+"""
+
+
+@pytest.mark.parametrize("in_the", ["shell", "folder"])
+def test_what_is_measured_obeys_no_setting_of_the_shell_and_the_folder(
+    in_the: str, tmp_path: Path
+) -> None:
+    given = {"HONE_MODEL": "openai:dear", "HONE_SERVER": "http://localhost:1"}
+    (tmp_path / ".env").write_text("HONE_MODEL=openai:dear\n" if in_the == "folder" else "")
+    own = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
     done = subprocess.run(
-        [sys.executable, "-c", code], env=given, capture_output=True, text=True, check=True
+        [sys.executable, "-c", OBEYING],
+        env=own | (given if in_the == "shell" else {}),
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=True,
     )
-    assert "KEPT" in done.stdout
-    assert "HONE_" not in done.stdout
+    assert done.stdout.split() == ["offline:editor"] * 2
 
 
 def text_of(prompt: str) -> str:
@@ -174,6 +193,13 @@ def test_the_plot_has_a_bar_for_every_contender_and_latency(tmp_path: Path) -> N
     draw(runs, tmp_path / "cpu.svg")
     plot = (tmp_path / "cpu.svg").read_text()
     assert [plot.count(f">{it.name}: 2.00<") for it in CONTENDERS] == [2] * len(CONTENDERS)
+
+
+def test_instructions_have_a_column_for_each_process_under_test() -> None:
+    least = {OFF: {"api": 0.5, "worker": 1.5}, LOGS: {"api": 0.5, "worker": 2.5}}
+    table = instructions_table(least, 2)
+    assert "| | api | worker | together | of off |" in table
+    assert f"| {LOGS} | 0.500 | 2.500 | 3.000 | 1.500 |" in table
 
 
 def stat(proc: Path, pid: int, parent: int, *ticks: int) -> None:
