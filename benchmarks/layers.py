@@ -73,7 +73,7 @@ LAYERS = (
         "the best draft is returned, and it stops when another round is not worth it",
         (
             *("workers/engine/judging.py", "workers/engine/quality.py", "workers/engine/search.py"),
-            *("app/contract/statistics.py", "app/store/statistics.py"),
+            "app/store/statistics.py",
         ),
     ),
     Layer("strategy and prompts", "the refinement itself", ("workers/engine/",)),

@@ -3,8 +3,8 @@
     python -m benchmarks.limiter      prints a table, and what a call costs without a limit
 
 Workers, limiter and provider run on an event loop whose time is simulated; the permits come from a
-real Redis, by that time. 100 refinements make 5 calls each, one after the other, and each reply
-takes 200 ms.
+real Redis, by that time. 100 refinements make 5 calls each (30 in windows of a minute), one after
+the other.
 """
 
 import asyncio

@@ -122,7 +122,6 @@ def _figures(
     calls = count * CALLS
     tested = [program.name for program in cast.tested]
     p50, p99 = percentiles(facts["seconds"])
-    memory = {program.name: peak_mb(program.pid) for program in cast.tested}
     figures = {
         "count": count,
         "per_s": count / (facts["ended_at"] - facts["started_at"]),
@@ -130,10 +129,9 @@ def _figures(
         "cpu_ms/all": sum(used[name] for name in (*tested, "redis")) * 1000 / calls,
         "p50_s": p50,
         "p99_s": p99,
-        "peak_mb": sum(memory.values()),
+        "peak_mb": sum(peak_mb(program.pid) for program in cast.tested),
     }
     figures |= {f"cpu_ms/{name}": spent * 1000 / calls for name, spent in used.items()}
-    figures |= {f"peak_mb/{name}": held for name, held in memory.items()}
     for name in ("submitted", "since_reply", "since_journal"):
         if facts.get(name):
             p50, p99 = percentiles(facts[name])

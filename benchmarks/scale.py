@@ -22,6 +22,7 @@ from redis import Redis
 from ulid import ULID
 
 from app.local.embedded import EmbeddedRedis
+from app.store.redis import keys
 from benchmarks.contenders import Setup, start_hone
 from benchmarks.measuring import percentiles
 from benchmarks.processes import ServiceProgram, cpu_s, peak_mb
@@ -163,9 +164,11 @@ def by_idle(values: Sequence[int]) -> Iterator[Figures]:
 
 
 def by_ended(values: Sequence[int]) -> Iterator[Figures]:
-    """Keep so many refinements that have ended, and play, submit and list beside them."""
+    """Keep so many refinements that are packed, and play, submit and list beside them."""
     with service() as running:
         running.driven(1, request(2))
+        while running.redis.zcard(keys.TO_PACK):
+            time.sleep(1)
         (only,) = _listed(running, 1)["data"]
         present = 0
         for count in values:
@@ -199,14 +202,17 @@ def multiply(redis: "Redis", refinement_id: str, count: int) -> None:
     """Copy whatever Redis keeps of a refinement under other ids."""
     if count <= 0:
         return
-    own, members = [], []
-    known = refinement_id.encode()
+    own, members, fields = [], [], []
+    known, all_of_it = refinement_id.encode(), f"*{refinement_id}*"
     for key in redis.scan_iter(count=1_000):
         if known in key:
             own.append((key, redis.dump(key) or b"", max(redis.pttl(key), 0)))
         elif redis.type(key) == b"zset":
-            found = redis.zscan_iter(key, match=f"*{refinement_id}*", count=10_000)
+            found = redis.zscan_iter(key, match=all_of_it, count=10_000)
             members += [(key, member, score) for member, score in found]
+        elif redis.type(key) == b"hash":
+            named = redis.hscan_iter(key, match=all_of_it, count=10_000)
+            fields += [(key, name, value) for name, value in named]
     pipe = redis.pipeline(transaction=False)
     for number in range(count):
         other = f"{refinement_id[:-26]}{ULID()}".encode()
@@ -214,6 +220,8 @@ def multiply(redis: "Redis", refinement_id: str, count: int) -> None:
             pipe.restore(key.replace(known, other), ttl, dumped)
         for key, member, score in members:
             pipe.zadd(key, {member.replace(known, other): score})
+        for key, name, value in fields:
+            pipe.hset(key, name.replace(known, other), value)
         if number % 500 == 499 or number == count - 1:
             pipe.execute()
 

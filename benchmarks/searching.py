@@ -10,7 +10,6 @@ import argparse
 import asyncio
 import statistics
 import time
-from itertools import count
 from random import Random
 from typing import Any
 
@@ -34,10 +33,10 @@ async def filled(redis: Redis, number: int, like: str) -> None:
     """Store refinements with drafts of their own."""
     words = [word for page in PAGES for word in page.read_text().split()]
     summary: dict[Any, Any] = await redis.hgetall(keys.SUMMARY + like)
-    drawn, numbers = Random(1), count()
-    for _ in range(0, number, AT_ONCE):
+    drawn = Random(1)
+    for first in range(0, number, AT_ONCE):
         async with redis.pipeline(transaction=False) as sent:
-            for n in (next(numbers) for _ in range(AT_ONCE)):
+            for n in range(first, min(first + AT_ONCE, number)):
                 refinement_id = f"{ID_PREFIX}{ULID()}"
                 start = drawn.randrange(len(words) - WORDS)
                 text = " ".join([*words[start : start + WORDS], f"ticket-{n}."])

@@ -12,7 +12,9 @@ from pathlib import Path
 
 import pytest
 from redis import Redis
+from redis.asyncio import Redis as AsyncRedis
 
+from app.store.redis import keys
 from benchmarks.cells import play
 from benchmarks.contenders import (
     AFTER_A_CRASH,
@@ -39,6 +41,7 @@ from benchmarks.mutants import (
 )
 from benchmarks.processes import TICKS, ServiceProgram, cpu_s
 from benchmarks.scale import Plot, Sweep, multiply, section
+from benchmarks.searching import TENANT, filled
 from benchmarks.table import (
     CAPACITY,
     COMPARED,
@@ -127,11 +130,20 @@ def test_a_refinement_is_copied_with_all_that_names_it(redis_url: str) -> None:
     with Redis.from_url(redis_url, decode_responses=False) as redis:
         redis.hset(f"x:refinement:{first}", mapping={"status": "succeeded"})
         redis.zadd("x:due", {first: 7, "ref_other": 1})
+        redis.hset("x:signatures", mapping={first: "words", "ref_other": "words"})
         multiply(redis, first, 3)
         copies = {it.decode()[-len(first) :] for it in redis.scan_iter("x:refinement:*")}
         assert len(copies) == 4
         assert {it.decode() for it in redis.zrangebyscore("x:due", 7, 7)} == copies
         assert redis.zcard("x:due") == 5
+        assert {it.decode() for it in redis.hkeys("x:signatures")} == {*copies, "ref_other"}
+
+
+async def test_a_search_is_measured_among_as_many_as_it_says(redis_url: str) -> None:
+    async with AsyncRedis.from_url(redis_url) as redis:
+        await redis.hset(keys.SUMMARY + "ref_like", "status", "succeeded")
+        await filled(redis, 3, "ref_like")
+        assert await redis.zcard(keys.refinement_list(TENANT)) == 3
 
 
 def test_a_sweep_is_a_table_with_a_plot(tmp_path: Path) -> None:
@@ -276,6 +288,8 @@ def test_pages_have_the_marks_between_which_tables_are_written(
 def test_the_layers_of_a_model_call_name_modules_that_exist() -> None:
     missing = [at for layer in LAYERS for at in layer.paths if not (ROOT / at).exists()]
     assert not missing
+    listed = [at for layer in LAYERS for at in layer.paths]
+    assert len({*listed}) == len(listed)
 
 
 def test_what_a_library_does_counts_for_the_layer_that_calls_it() -> None:
