@@ -48,6 +48,7 @@ from benchmarks.table import (
     headline,
     held,
     peers_table,
+    rounds_played,
     varied,
     write,
 )
@@ -152,8 +153,7 @@ def main() -> None:
         if not arguments.only:
             chosen += [(it, REPLY_MS) for it in REPLY_TO_WATCHER]
         runs, left_out = in_turn(chosen, arguments.rounds, arguments.count)
-        rounds = f"{arguments.count} refinements each; medians of {arguments.rounds} rounds"
-        told = [*facts, rounds, *left_out]
+        told = [*facts, *rounds_played(runs), *left_out]
         publish(COMPARED, peers_table(runs, told))
         if not arguments.only:
             publish(HEADLINE, headline(runs, told))

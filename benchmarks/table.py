@@ -1,5 +1,6 @@
 """Renders the runs as Markdown tables, a plot and ratios, and writes tables into pages."""
 
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from math import ceil
 from pathlib import Path
@@ -45,6 +46,8 @@ MANY, QUICK_S, SLOW_S = 100_000, 10, 60
 
 REDIS = "Redis"
 
+SPAN = "first entry to last (Restate, and what is not watched: request to answer)"
+
 PLOT = DOCS / "plots" / "cpu.svg"
 WIDTH, HEIGHT, HIGHEST_MS = 1000, 260, 6
 """Of the plot; what is more expensive is cut off and has its figure in its name."""
@@ -63,6 +66,18 @@ HELD = {
 Medians = dict[str, float]
 
 
+def rounds_played(runs: Sequence[MeasuredRun]) -> list[str]:
+    """Return what figures are medians of: a line for contenders alike, without names for most."""
+    alike = defaultdict[tuple[float, int], list[str]](list)
+    for it in CONTENDERS:
+        if mine := [run for run in runs if run.contender == it.name]:
+            rounds = max(Counter(run.latency_ms for run in mine).values())
+            alike[mine[0].figures["count"], rounds].append(it.name)
+    ((count, rounds), _), *others = sorted(alike.items(), key=lambda pair: -len(pair[1]))
+    usual = f"{count:.0f} refinements each; medians of {rounds} rounds"
+    return [usual, *(f"{some:.0f} in {few} rounds: {'; '.join(of)}" for (some, few), of in others)]
+
+
 def peers_table(runs: Sequence[MeasuredRun], facts: Sequence[str]) -> str:
     """Return what contenders cost, how long watchers wait, and what a crash leaves: medians."""
     latencies = sorted({run.latency_ms for run in runs if run.contender in AFTER_A_CRASH})
@@ -76,7 +91,7 @@ def headline(runs: Sequence[MeasuredRun], facts: Sequence[str]) -> str:
     latency_ms = min(run.latency_ms for run in runs)
     lines = [
         *(f"- {fact}" for fact in facts),
-        f"- a model call takes {latency_ms} ms, {AT_ONCE} refinements in flight",
+        f"- a model call takes {latency_ms} ms, at most {AT_ONCE} refinements in flight",
         "",
         "| | CPU ms/call | of SAQ's | refinements/s | p50 s | p99 s | reply to watcher, ms |",
         "|---|" + "--:|" * 6,
@@ -147,7 +162,7 @@ def varied(runs: Sequence[MeasuredRun]) -> str:
     plain = _medians_of(runs, *names[0])
     bounded = {it.name for it, _ in IN_FLIGHT}
     lines = [
-        "Hone in other ways; a model call takes as long as it says, medians of the runs:",
+        "Hone in other ways, one run each; a model call takes as long as it says:",
         "",
         (
             "| | call takes | refinements/s | of one worker's | CPU ms/call: worker | API | Redis "
@@ -261,13 +276,13 @@ def _compared(latency_ms: int, runs: Sequence[MeasuredRun]) -> str:
     calls = f"{CALLS} calls x {latency_ms} ms = {CALLS * latency_ms / 1000:g} s"
     return "\n".join(
         [
-            f"A model call takes {latency_ms} ms, {AT_ONCE} refinements in flight:",
+            f"A model call takes {latency_ms} ms, at most {AT_ONCE} refinements in flight:",
             "",
             head,
             "|---|--:|--:|---|" + "--:|" * 5,
             *(_line(it, runs, latency_ms) for it in CONTENDERS if _of(it.name, runs, latency_ms)),
             "",
-            f"p50 and p99 are of one refinement, first call to last entry; {calls}.",
+            f"p50 and p99 are of one refinement, {SPAN}; {calls}.",
         ]
     )
 

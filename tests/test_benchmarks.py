@@ -53,6 +53,7 @@ from benchmarks.table import (
     headline,
     held,
     peers_table,
+    rounds_played,
     varied,
     write,
 )
@@ -176,6 +177,15 @@ def test_the_page_has_the_medians_of_the_quickest_calls_in_a_table_of_twelve_lin
     rows = [line for line in table if line.startswith("|")]
     assert len(rows) <= 12
     assert rows[2].startswith(f"| {CONTENDERS[0].name} | 1.25 | 1.00 |")
+
+
+def test_the_page_says_of_whom_fewer_refinements_and_rounds_were_played() -> None:
+    few = {**FIGURES, "count": 200.0}
+    runs = [MeasuredRun(it, 0, FIGURES) for it in (HONE, SAQ, SAQ, HONE)]
+    assert rounds_played([*runs, MeasuredRun(DBOS, 0, few), MeasuredRun(DBOS, 200, few)]) == [
+        "1 refinements each; medians of 2 rounds",
+        "200 in 1 rounds: DBOS",
+    ]
 
 
 def test_variants_are_compared_with_hone_in_the_same_run() -> None:
