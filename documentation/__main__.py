@@ -42,16 +42,13 @@ def reference() -> dict[str, str]:
 
 def settings() -> str:
     """Return the page of all settings."""
-    lines = [
-        "# Settings",
-        "",
-        SETTINGS,
-        "",
-        "| variable | default | |",
-        "|---|---|---|",
-    ]
-    for it in setting_rows(Settings()):
-        default = f"`{it.default}`" if it.default else ""
+    lines = ["# Settings", "", SETTINGS, "", "| variable | default | |", "|---|---|---|"]
+    # One that is made when a process starts, such as the number of cores, is another elsewhere.
+    rows = zip(
+        setting_rows(Settings.model_construct()), Settings.model_fields.values(), strict=True
+    )
+    for it, field in rows:
+        default = f"`{it.default}`" if it.default and not field.default_factory else ""
         lines.append(f"| `{it.variable}` | {cell(default)} | {cell(it.meaning)} |")
     return "\n".join([*lines, "", "How to choose them: [operations](../operations.md).", ""])
 

@@ -6,18 +6,20 @@ from collections.abc import Iterator
 from pathlib import Path
 
 INSTALL = "How to install it, and what it does by itself: [clients](../clients.md)."
-EXPORT = re.compile(r"export (?:async )?(function|class|interface|type) (\w+)")
+EXPORT = re.compile(r"export (?:async )?(function|class|interface|type|const) (\w+)")
+PASSED_ON = re.compile(r"export (?:type )?(\*|\{.*\}) from '\./(\w+)\.js'")
 METHOD = re.compile(r"  (?:async )?(\*?(\w+)\(.*)")
 LONGEST = 88
+ELSEWHERE = {"async_client", "models", "params"}
+"""Modules whose classes are on the page in words, or are the objects of the HTTP API."""
 
 
 def python(package: Path) -> str:
     """Return the page of the Python client: what the package exports, in the order of its files."""
-    exported = set(_exported(package / "__init__.py"))
     lines = ["# Python client", "", INSTALL, ""]
     lines += ["`AsyncHone` has the methods of `Hone`, with `await`.", ""]
-    for name in ("client.py", "webhooks.py", "events.py", "errors.py"):
-        for node in ast.parse((package / name).read_text(encoding="utf-8")).body:
+    for module, exported in _exports(package / "__init__.py"):
+        for node in ast.parse((package / f"{module}.py").read_text(encoding="utf-8")).body:
             if isinstance(node, ast.FunctionDef) and node.name in exported:
                 lines += [f"## {node.name}", "", *_function(node)]
             elif isinstance(node, ast.ClassDef) and node.name in exported:
@@ -25,10 +27,13 @@ def python(package: Path) -> str:
     return "\n".join(lines)
 
 
-def _exported(init: Path) -> Iterator[str]:
+def _exports(init: Path) -> Iterator[tuple[str, set[str]]]:
+    """Yield each module from which a package exports, with the names of what it does."""
     for node in ast.parse(init.read_text(encoding="utf-8")).body:
-        if isinstance(node, ast.ImportFrom):
-            yield from (it.name for it in node.names)
+        if isinstance(node, ast.ImportFrom) and node.module:
+            module = node.module.partition(".")[2]
+            if module not in ELSEWHERE:
+                yield module, {it.name for it in node.names}
 
 
 def _class(node: ast.ClassDef) -> Iterator[str]:
@@ -56,12 +61,14 @@ def _function(node: ast.FunctionDef) -> Iterator[str]:
 
 
 def typescript(sources: Path) -> str:
-    """Return the page of the TypeScript client: what the modules in a folder export."""
+    """Return the page of the TypeScript client: what the package exports, file by file."""
     lines = ["# TypeScript client", "", INSTALL, ""]
-    for name in ("index.ts", "webhooks.ts", "events.ts", "errors.ts"):
-        text = (sources / name).read_text(encoding="utf-8").splitlines()
+    passed_on = PASSED_ON.findall((sources / "index.ts").read_text(encoding="utf-8"))
+    for names, name in [("*", "index"), *passed_on]:
+        text = (sources / f"{name}.ts").read_text(encoding="utf-8").splitlines()
         for at, line in enumerate(text):
-            if found := EXPORT.match(line):
+            found = EXPORT.match(line)
+            if found and (names == "*" or found[2] in re.findall(r"\w+", names)):
                 kind, exported = found.groups()
                 lines += [f"## {exported}", "", _comment_before(text, at), ""]
                 lines += _declaration(text[at:], kind)

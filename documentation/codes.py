@@ -51,12 +51,7 @@ FIXES = {
 
 def events() -> str:
     """Return the page of all events."""
-    lines = [
-        "# Events",
-        "",
-        EVENTS,
-        "",
-    ]
+    lines = ["# Events", "", EVENTS, ""]
     for kind, data in DATA_OF.items():
         lines += [f"## `{kind}`", ""]
         if kind.is_terminal:

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from documentation.schemas import Schema, cell, fields_of, type_of
+from documentation.schemas import Schema, cell, fields_of, said, type_of
 
 OBJECTS = "objects.md"
 EVENTS = "Event"
@@ -42,8 +42,8 @@ def _operation(name: str, operation: Schema) -> Iterator[str]:
     if operation.get("parameters"):
         yield from ("| parameter | in | type | |", "|---|---|---|---|")
         for it in operation["parameters"]:
-            required = " Required." if it.get("required") and it["in"] != "path" else ""
-            meaning = f"{it.get('description', it['schema'].get('description', ''))}{required}"
+            is_required = it["in"] != "path" and it.get("required", False)
+            meaning = said({**it["schema"], **it}, is_required)
             kind = cell(type_of(it["schema"], OBJECTS))
             yield f"| `{it['name']}` | {it['in']} | {kind} | {cell(meaning)} |"
         yield ""

@@ -7,6 +7,7 @@
 import re
 import textwrap
 from pathlib import PurePosixPath
+from posixpath import normpath
 
 TITLES = {"sh": "curl", "python": "Python", "ts": "TypeScript"}
 BLOCK = re.compile(r"^```(sh|python|ts)\n.*?^```$", re.MULTILINE | re.DOTALL)
@@ -41,7 +42,7 @@ def with_links(text: str, source: PurePosixPath) -> str:
 
     def link(found: re.Match[str]) -> str:
         words, target, anchor = found.groups(default="")
-        path = _resolved(source.parent / target)
+        path = normpath(source.parent / target)
         up = "../" * (len(source.parts) - 2)
         if path in MOVED:
             return f"[{words}]({up}{MOVED[path]}{anchor})"
@@ -50,14 +51,3 @@ def with_links(text: str, source: PurePosixPath) -> str:
         return words
 
     return LINK.sub(link, text)
-
-
-def _resolved(path: PurePosixPath) -> str:
-    """Return a path in the repository without its `..`."""
-    parts: list[str] = []
-    for part in path.parts:
-        if part == "..":
-            parts = parts[:-1]
-        else:
-            parts.append(part)
-    return "/".join(parts)

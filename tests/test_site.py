@@ -12,6 +12,7 @@ from urllib.parse import unquote, urldefrag
 
 import pytest
 
+import hone
 from app.contract.events import DATA_OF
 from app.contract.strategies import STRATEGIES
 from app.service.report.wording import ERRORS
@@ -112,6 +113,35 @@ def test_the_reference_has_everything_that_the_code_has(site: Path) -> None:
     for method in ("refine", "submit", "wait", "events", "review", "batch"):
         assert f"### {method}\n" in made["python"]
         assert f"### {method}\n" in made["typescript"]
+
+
+def test_the_pages_of_the_clients_have_what_a_program_can_import() -> None:
+    made = reference()
+    python, typescript = (
+        {*re.findall(r"(?m)^## (\w+)", made[name])} for name in ("python", "typescript")
+    )
+    in_objects = {"AsyncHone", "Batch", "Snapshot", "RefinementRequest"}
+    assert python == {*hone.__all__} - in_objects
+    assert {"Hone", "Result", "Snapshot", "isTerminal", "verifyWebhook", "NotPassed"} < typescript
+    assert {"Message", "messages", "readEvent", "resultOf"} & typescript == set()
+
+
+def test_a_parameter_has_its_default_and_its_range() -> None:
+    said = "Refinements per page. Default: `20`. At least 1, at most 100."
+    assert f"| `limit` | query | integer | {said} |" in reference()["http"]
+
+
+def test_the_page_of_settings_does_not_depend_on_who_writes_it() -> None:
+    code = "from documentation.__main__ import settings; print(settings())"
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        env=os.environ | {"HONE_PORT": "none"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert "| `HONE_PORT` | `8080` |" in done.stdout
+    assert "| `HONE_WORKERS` |  |" in done.stdout
 
 
 def test_every_failure_has_a_cause_and_says_what_to_do() -> None:
