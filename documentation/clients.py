@@ -38,7 +38,8 @@ def _exports(init: Path) -> Iterator[tuple[str, set[str]]]:
 
 def _class(node: ast.ClassDef) -> Iterator[str]:
     bases = ", ".join(ast.unparse(it) for it in node.bases).replace("_Ended", "HoneError")
-    yield from ("```python", f"class {node.name}({bases})".replace("()", ""), "```", "")
+    fields = [f"    {ast.unparse(it)}" for it in node.body if isinstance(it, ast.AnnAssign)]
+    yield from ("```python", f"class {node.name}({bases})".replace("()", ""), *fields, "```", "")
     yield from (ast.get_docstring(node) or "", "")
     for it in node.body:
         if not isinstance(it, ast.FunctionDef) or node.name != "Hone":

@@ -11,6 +11,7 @@ import tomllib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
+from ipaddress import ip_address, ip_network
 from pathlib import Path
 from typing import Any
 
@@ -374,13 +375,16 @@ async def test_redis_of_the_cluster_serves_hone_and_nobody_else(tmp_path: Path) 
             assert await store.administration.waiting() == 0
 
 
-NODES = yaml.safe_load((ROOT / "deploy" / "cluster" / "compose.yml").read_text())["services"]
+CLUSTER = yaml.safe_load((ROOT / "deploy" / "cluster" / "compose.yml").read_text())
+NODES = CLUSTER["services"]
 
 
 def test_nodes_of_compose_keep_the_addresses_by_which_hone_and_they_know_them() -> None:
     networks = [it["networks"]["data"] for it in NODES.values() if "ipv4_address" in str(it)]
     addresses = [it["ipv4_address"] for it in networks]
     assert len(set(addresses)) == 6
+    [for_others] = CLUSTER["networks"]["data"]["ipam"]["config"]
+    assert not any(ip_address(it) in ip_network(for_others["ip_range"]) for it in addresses)
     for name in ("api", "worker", "webhooks", "admin-key"):
         url = NODES[name]["environment"]["HONE_REDIS_URL"]
         assert url.rpartition("@")[2].split(",") == addresses[:3]
