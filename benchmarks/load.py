@@ -47,8 +47,6 @@ class WatchedEvents:
     submitted: list[float] = field(default_factory=list)
     seconds: list[float] = field(default_factory=list)
     since_reply: list[float] = field(default_factory=list)
-    since_journal: list[float] = field(default_factory=list)
-    events: int = 0
     failures: list[str] = field(default_factory=list)
 
 
@@ -92,10 +90,8 @@ class Watcher(asyncio.Protocol):
         found = AT.search(event)
         if not kind or not found:
             return
-        self._seen.events += 1
         at = datetime.fromisoformat(found[1].decode()).timestamp()
         if kind == b"step.completed":
-            self._seen.since_journal.append(now - at)
             if stamp := STAMP.search(event):
                 self._seen.since_reply.append(now - float(stamp[1]))
         elif kind == b"refinement.started":

@@ -132,7 +132,7 @@ def _figures(
         "peak_mb": sum(peak_mb(program.pid) for program in cast.tested),
     }
     figures |= {f"cpu_ms/{name}": spent * 1000 / calls for name, spent in used.items()}
-    for name in ("submitted", "since_reply", "since_journal"):
+    for name in ("submitted", "since_reply"):
         if facts.get(name):
             p50, p99 = percentiles(facts[name])
             figures |= {f"{name}/p50_ms": p50 * 1000, f"{name}/p99_ms": p99 * 1000}
