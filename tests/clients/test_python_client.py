@@ -245,6 +245,19 @@ def test_no_attempt_and_no_pause_lasts_longer_than_the_wait(
     assert max(longest) <= 2
 
 
+def test_a_wait_is_patient_from_its_first_look() -> None:
+    ended = {**SNAPSHOT, "status": "succeeded"}
+    restarting = httpx.ConnectError("refused"), problem(503, "unavailable")
+    client, _ = client_of(*restarting, httpx.Response(200, json=ended), max_retries=0)
+    assert client.wait("ref_1").status == "succeeded"
+    impatient, _ = client_of(*restarting, max_retries=0, patience_s=0)
+    with pytest.raises(hone.ServerUnreachable):
+        impatient.wait("ref_1")
+    late, _ = client_of(*restarting, max_retries=0)
+    with pytest.raises(hone.TimedOut, match="has not answered in time"):
+        late.wait("ref_1", timeout=0)
+
+
 def test_a_held_request_ends_with_the_wait() -> None:
     client, requests = client_of(
         httpx.Response(200, json=SNAPSHOT), *[httpx.ReadTimeout("silent")] * 9

@@ -186,6 +186,13 @@ async function ends() {
     await assert.rejects(client.waitForBatch('batch_1', { timeout: 50 }), TimedOut);
   }
   await assert.rejects(scripted(json(200, SNAPSHOT))[0].wait('ref_1', { timeout: 0 }), /ref_1 is running/);
+  const answers = [REFUSED, problem(503, 'unavailable'), json(200, { ...SNAPSHOT, status: 'succeeded' })].values();
+  const restarting = async () => {
+    const next = answers.next().value;
+    if (next instanceof Error) throw next;
+    return next;
+  };
+  assert.equal((await new Hone({ url: 'http://hone.test', fetch: restarting, maxRetries: 0 }).wait('ref_1')).status, 'succeeded');
   say('ends');
 }
 

@@ -169,33 +169,31 @@ class Hone:
         return self._ended(refinement, _deadline(timeout))
 
     def _ended(self, refinement: str | models.Snapshot, deadline: float) -> models.Snapshot:
-        snapshot = self._get(models.Snapshot, "GET", _path(refinement), deadline=deadline)
+        fact = f"{self.url} has not answered in time"
+        held: dict[str, Any] = {}
         heard = time.monotonic()
-        while snapshot.status not in ("succeeded", "failed", "canceled"):
-            late = TimedOut(f"{snapshot.id} is {snapshot.status}: it has not ended in time")
-            left = min(HELD_S, deadline - time.monotonic())
-            if left <= 0:
-                raise late
+        while True:
             try:
-                response = self._send(
-                    "GET",
-                    _path(snapshot),
-                    params={"wait": max(1, round(left))},
-                    headers={"If-None-Match": f'"{snapshot.last_event}"'},
-                    timeout=SILENCE_S,
-                    deadline=deadline,
-                )
+                response = self._send("GET", _path(refinement), deadline=deadline, **held)
+                heard = time.monotonic()
+                if response.status_code != 304:
+                    snapshot = self._decoded(models.Snapshot, response.content)
+                    if snapshot.status in ("succeeded", "failed", "canceled"):
+                        return snapshot
+                    fact = f"{snapshot.id} is {snapshot.status}: it has not ended in time"
+                    seen = {"If-None-Match": f'"{snapshot.last_event}"'}
+                    held = {"headers": seen, "timeout": SILENCE_S}
             except TimedOut as error:
-                raise late from error
+                raise TimedOut(fact) from error
             except (ServerUnreachable, ApiError) as error:
                 if not _is_passing(error) or time.monotonic() - heard > self.patience_s:
                     raise
                 time.sleep(FIRST_PAUSE_S)
-                continue
-            heard = time.monotonic()
-            if response.status_code != 304:
-                snapshot = self._decoded(models.Snapshot, response.content)
-        return snapshot
+            left = min(HELD_S, deadline - time.monotonic())
+            if left <= 0:
+                raise TimedOut(fact)
+            if held:
+                held["params"] = {"wait": max(1, round(left))}
 
     def events(
         self,

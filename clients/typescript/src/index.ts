@@ -168,30 +168,27 @@ export class Hone {
   }
 
   async #ended(refinement: Named, deadline: number, signal?: AbortSignal): Promise<Snapshot> {
-    let snapshot = await this.#read<Snapshot>('id', path(refinement), { deadline, signal });
-    let heard = Date.now();
-    while (!['succeeded', 'failed', 'canceled'].includes(snapshot.status)) {
-      const late = `${snapshot.id} is ${snapshot.status}: it has not ended in time`;
-      const left = Math.min(HELD_S, (deadline - Date.now()) / 1000);
-      if (left <= 0) throw new errors.TimedOut(late);
-      const call: Call = {
-        query: { wait: Math.max(1, Math.round(left)) },
-        headers: { 'If-None-Match': `"${snapshot.last_event}"` },
-        timeout: SILENCE_MS,
-        deadline,
-        signal,
-      };
+    let late = `${this.url} has not answered in time`;
+    let held: Call = {};
+    for (let heard = Date.now(); ; ) {
       try {
-        const answer = await this.#send(path(snapshot), call);
+        const answer = await this.#send(path(refinement), { ...held, deadline, signal });
         heard = Date.now();
-        if (answer.status !== 304) snapshot = this.#parsed('id', answer.text);
+        if (answer.status !== 304) {
+          const snapshot = this.#parsed<Snapshot>('id', answer.text);
+          if (['succeeded', 'failed', 'canceled'].includes(snapshot.status)) return snapshot;
+          late = `${snapshot.id} is ${snapshot.status}: it has not ended in time`;
+          held = { headers: { 'If-None-Match': `"${snapshot.last_event}"` }, timeout: SILENCE_MS };
+        }
       } catch (error) {
         if (error instanceof errors.TimedOut) throw new errors.TimedOut(late, { cause: error });
         if (signal?.aborted || !isPassing(error) || Date.now() - heard > this.#patience) throw error;
         await sleep(pause(1), signal);
       }
+      const left = Math.min(HELD_S, (deadline - Date.now()) / 1000);
+      if (left <= 0) throw new errors.TimedOut(late);
+      if (held.headers) held.query = { wait: Math.max(1, Math.round(left)) };
     }
-    return snapshot;
   }
 
   /**
