@@ -4,8 +4,10 @@ Rules are checked in the files; what kustomize makes of them is, where it is ins
 """
 
 import json
+import os
 import re
 import shutil
+import signal
 import subprocess
 import tomllib
 from collections.abc import Iterator
@@ -32,6 +34,7 @@ from app.settings import Settings
 from app.store import open_store
 from tests.ports import reserved_port
 from tests.redis_cluster import redis_cluster
+from tests.waiting import TIMEOUT_S
 
 ROOT = Path(__file__).parent.parent
 KUBERNETES = ROOT / "deploy" / "kubernetes"
@@ -402,3 +405,72 @@ async def test_nodes_of_the_examples_carry_hone(tmp_path: Path) -> None:
         settings = Settings(redis_url=cluster.url)
         async with open_store(settings, RefinementQueue("hone")) as store:
             assert await store.administration.waiting() == 0
+
+
+GETENT = '#!/bin/sh\npod=${2#redis-cluster-}\necho "127.0.$ADDRESSES.$((11 + ${pod%%.*})) $2"\n'
+"""Resolves the name of a pod to the address that it has now."""
+
+
+class ClusterPods:
+    """The six pods of the cluster's nodes as processes, each at an address of its own."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder, self._port = folder, 10_000 + os.getpid() % 20_000
+        (folder / "getent").write_text(GETENT)
+        (folder / "getent").chmod(0o755)
+        conf = (KUBERNETES / "components" / "redis-cluster" / "node.conf").read_text()
+        for number in range(6):
+            (folder / str(number)).mkdir()
+            (folder / str(number) / "node.conf").write_text(conf.replace("dir /data", ""))
+
+    def process(self, script: str, addresses: int, pod: int) -> dict[str, Any]:
+        """Return how the script of a container is run: it addresses its own node and port."""
+        ip = f"127.0.{addresses}.{11 + pod}"
+        own = f"node.conf --bind {ip} --port {self._port}"
+        for before, after in (
+            ("redis-cluster-0.redis-cluster ", f"127.0.{addresses}.11 "),
+            ("redis-cli ", f"redis-cli -h {ip} -p {self._port} "),
+            ("/etc/redis/node.conf", own),
+        ):
+            script = script.replace(before, after)
+        env = {"PATH": f"{self._folder}:{os.environ['PATH']}", "REDISCLI_AUTH": "secret"}
+        return {
+            "args": ["sh", "-c", re.sub(r"\b6379\b", str(self._port), script)],
+            "cwd": self._folder / str(pod),
+            "env": {**env, "POD_IP": ip, "ADDRESSES": str(addresses)},
+            "stdout": subprocess.DEVNULL,
+            "stderr": subprocess.DEVNULL,
+        }
+
+    def run(self, script: str, addresses: int, pod: int) -> None:
+        """Run a script to its end."""
+        subprocess.run(**self.process(script, addresses, pod), timeout=TIMEOUT_S, check=True)
+
+    @contextmanager
+    def started(self, addresses: int) -> Iterator[None]:
+        """Run all nodes, each in a session with what runs beside it."""
+        [node] = the("StatefulSet", "redis-cluster")["spec"]["template"]["spec"]["containers"]
+        scripts = [self.process(node["command"][-1], addresses, pod) for pod in range(6)]
+        nodes = [subprocess.Popen(**it, start_new_session=True) for it in scripts]
+        try:
+            yield
+        finally:
+            for each in nodes:
+                os.killpg(each.pid, signal.SIGKILL)
+                each.wait()
+
+
+@pytest.mark.long
+@pytest.mark.skipif(shutil.which("redis-cli") is None, reason="redis-cli is not installed")
+def test_nodes_of_a_cluster_find_each_other_where_all_have_other_addresses(tmp_path: Path) -> None:
+    pods = ClusterPods(tmp_path)
+    [join] = the("Job", "redis-cluster-join")["spec"]["template"]["spec"]["containers"]
+    joined = f"until ({join['command'][-1]}); do sleep 0.2; done"
+    all_known = (
+        'until [ "$(redis-cli cluster nodes | grep -c " connected")" = 6 ]; do sleep 0.2; done'
+    )
+    with pods.started(1):
+        pods.run(joined, 1, 5)
+        pods.run(all_known, 1, 0)
+    with pods.started(2):
+        pods.run(all_known, 2, 0)
