@@ -45,6 +45,7 @@ from benchmarks.searching import TENANT, filled
 from benchmarks.table import (
     CAPACITY,
     COMPARED,
+    GROWN,
     HEADLINE,
     SCALE,
     VARIED,
@@ -284,7 +285,7 @@ def test_what_a_core_carries_follows_from_its_cpu_time() -> None:
     assert "| Redis | 2.0 | 350 | 30 million |" in table
 
 
-@pytest.mark.parametrize("place", [COMPARED, HEADLINE, VARIED, SCALE, CAPACITY])
+@pytest.mark.parametrize("place", [COMPARED, HEADLINE, VARIED, SCALE, CAPACITY, GROWN])
 def test_pages_have_the_marks_between_which_tables_are_written(
     place: tuple[Path, str], tmp_path: Path
 ) -> None:
