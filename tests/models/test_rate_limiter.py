@@ -9,6 +9,7 @@ from random import Random
 from typing import Any, TypeVar
 
 import pytest
+from prometheus_client import REGISTRY
 from pydantic import ValidationError
 from redis import Redis
 
@@ -218,6 +219,21 @@ def test_a_refused_key_stops_all_models_of_the_provider_and_no_other(redis: Redi
         await once(second, fine, "p:third")
 
     simulated(redis, main, workers=2)
+
+
+@pytest.mark.parametrize(("quiet_s", "is_shown"), [(1, 1), (600, 1), (1_000, 0)])
+def test_an_open_breaker_is_shown_until_nothing_has_waited_for_it_for_long(
+    quiet_s: int, is_shown: int, redis: Redis
+) -> None:
+    async def main(limiters: list[RateLimiter]) -> None:
+        await failed(limiters[0], ScriptedProvider(NotServed("unauthorized", "the key is wrong")))
+        await asyncio.sleep(quiet_s)
+        assert shown() == is_shown
+
+    def shown() -> float | None:
+        return REGISTRY.get_sample_value("hone_model_breaker_open", {"model": "p:m"})
+
+    simulated(redis, main)
 
 
 REFUSALS = [NotServed("unauthorized", "403"), NotServed("quota_exhausted", "402")]

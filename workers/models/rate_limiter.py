@@ -78,6 +78,8 @@ LOW = 0.25
 """A reported limit is heeded once less than this share of it is left."""
 WEIGHT = 0.2
 LOG_EVERY_S = 1.0
+SHOWN_S = 900.0
+"""For how long an open breaker is shown without an exchange: a call that waits asks sooner."""
 TELL_S = 30.0
 """How long calls may succeed without a report: another worker may have opened the breaker."""
 BACKOFF_S, LONGEST_BACKOFF_S = 0.5, 60.0
@@ -377,10 +379,15 @@ class ModelGate:
         self.rate, self.workers = permits.rate, max(1, permits.workers)
         self.paused_until = now + permits.paused_ms / 1000
         self.is_free = not permits.leased and permits.reason is None
-        label = ":".join(metrics.bounded(self.name))
-        metrics.BREAKERS.labels(label).set(permits.reason is not None)
-        metrics.RATES.labels(label).set(0 if self.is_free else permits.rate)
+        self.show_breaker(is_open=permits.reason is not None)
+        metrics.RATES.labels(":".join(metrics.bounded(self.name))).set(
+            0 if self.is_free else permits.rate
+        )
         self._log(now)
+
+    def show_breaker(self, *, is_open: bool) -> None:
+        """Let the metric say whether the model takes no calls."""
+        metrics.BREAKERS.labels(":".join(metrics.bounded(self.name))).set(is_open)
 
     def _log(self, now: float) -> None:
         """Log what has changed, at most once a second."""
@@ -682,6 +689,9 @@ class RateLimiter:
         """Exchange while there is something to exchange."""
         loop = asyncio.get_running_loop()
         while True:
+            if gate.reason and not gate.wake.is_set():
+                await self._sleep(gate, SHOWN_S)
+                gate.show_breaker(is_open=gate.wake.is_set())
             await gate.wake.wait()
             gate.wake.clear()
             while gate.has_news or gate.holds_share(loop.time()):
