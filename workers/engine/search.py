@@ -320,7 +320,9 @@ class Search:
         path = f"iterations/{number}"
         findings = (*scored.findings, *scored.critique.findings)
         issues = self._issues_of(scored.draft.parent).next(path, findings)
-        judgement = Judgement(scored, number, path, issues, error_weights(scored.findings))
+        vetoes, lighter = error_weights(scored.findings)
+        lighter = 0.0 if scored.score_from == "agreement" else lighter  # else errors outvote votes
+        judgement = Judgement(scored, number, path, issues, (vetoes, lighter))
         gain = self.ranking.add(judgement, self._goal, is_beside=is_beside)
         await self._told(judgement)
         return gain, judgement
