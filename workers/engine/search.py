@@ -343,6 +343,7 @@ class Search:
             judgement.path, judgement, best, self._own.threshold, self._estimate(), lower, is_same
         )
         self.limits = self._own.instead_of(limits)
+        self.ranking.prefer_passing(self._goal)
 
     async def given(self) -> str | None:
         """Return a text that a person gave as the first draft in a pause before it."""
@@ -449,7 +450,6 @@ class Search:
     def _decide(self, stale: int, turn: Turn, gain: float, last: Judgement) -> None:
         self._turn = turn
         self._stale = 0 if is_improvement(gain, self.limits.min_improvement) else stale + 1
-        self.ranking.prefer_passing(self._goal)
         reason = self._unless_escalating(self._why_stop(last), last.iteration)
         self.reason = self._unless_escaping(reason, last)
 
