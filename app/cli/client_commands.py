@@ -349,8 +349,8 @@ def batch(
     crash, it goes on with the same batch: nothing is submitted twice. Exit code: 0 if all passed, 3
     if not.
     """
-    check_writable(output)
-    shown, lines = errors(quiet=quiet), _read_lines(file)
+    shown = Following(not no_wait, quiet=quiet, output=output).shown
+    lines = _read_lines(file)
     with connected(server, shown) as client:
         try:
             submitted = _submitted(client, lines)
@@ -359,9 +359,11 @@ def batch(
                 return
             with interruptible(f"{submitted.id} continues on the server.", SAME_BATCH):
                 ended = watch_batch(client, submitted, shown)
-        except ServerUnreachable as error:
+            write_results(client.download(ended.links.results), output)
+        except BrokenPipeError:
+            raise
+        except (CliError, OSError, ServerUnreachable) as error:
             raise CliError(f"{error}\n{SAME_BATCH}") from error
-        write_results(client.download(ended.links.results), output)
     raise typer.Exit(0 if ended.counts.passed == ended.counts.total else NOT_PASSED)
 
 
