@@ -444,7 +444,7 @@ def test_a_judgement_that_settings_share_is_listed_once(
     assert page.count("clarity 0.") == page.count("The same draft as with a: judged once") == 6
 
 
-def test_a_failed_judgement_that_settings_share_is_named_once(
+def test_a_failed_judgement_that_settings_share_is_named_once_and_has_its_cost(
     api: ComparingApi, compare: Compare
 ) -> None:
     api.writes = lambda body: f"{body['draft']} (as one)"
@@ -456,6 +456,7 @@ def test_a_failed_judgement_that_settings_share_is_named_once(
     found = json.loads(compare("--json").stdout)
     (line,) = found["missing"]
     assert line.startswith("mail-3.txt with a and b, not judged: ref_")
+    assert found["cost_usd"]["judging"] == pytest.approx(6 * 0.01)
 
 
 def ratings_given(api: ComparingApi, compare: Compare, folder: Path) -> None:

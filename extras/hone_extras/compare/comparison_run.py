@@ -457,14 +457,14 @@ OTHER_FIX = "Try it with another model or other fields."
 
 @dataclass(frozen=True)
 class FailedJudgement:
-    """A judgement without a score: the reason, and the id if it was submitted."""
+    """A judgement without a score: the reason, and how it ended if it was submitted."""
 
     why: str
-    id: str | None = None
+    ended: Snapshot | None = None
 
     def __str__(self) -> str:
-        """Return both."""
-        return self.why if self.id is None else f"{self.id}: {self.why}"
+        """Return the reason, with the id if there is one."""
+        return self.why if self.ended is None else f"{self.ended.id}: {self.why}"
 
 
 @dataclass(frozen=True)
@@ -636,8 +636,8 @@ def _why_not_judged(judged: Snapshot | str) -> FailedJudgement:
     if isinstance(judged, str):
         return FailedJudgement(judged)
     if judged.error is not None:
-        return FailedJudgement(f"{judged.error.code}: {judged.error.detail}", judged.id)
-    return FailedJudgement(f"{judged.status}, without a score", judged.id)
+        return FailedJudgement(f"{judged.error.code}: {judged.error.detail}", judged)
+    return FailedJudgement(f"{judged.status}, without a score", judged)
 
 
 def _ratings(refined: RefinedText, drafts: Iterable[Iteration]) -> dict[str, float]:
@@ -707,19 +707,10 @@ class ComparisonStory:
 
     def spent(self) -> dict[str, float | None]:
         """Return what refining and judging cost; None if it is unknown."""
-        runs = {
-            refined.snapshot.id: refined.snapshot
-            for text in self.refined
-            for refined in text.values()
-            if refined.snapshot
-        }
-        judged = {
-            one.id: one
-            for text in self.refined
-            for refined in text.values()
-            for one in refined.judgements
-        }
-        return {"refining": _cost(runs.values()), "judging": _cost(judged.values())}
+        refined = [one for text in self.refined for one in text.values()]
+        failed = [why.ended for one in refined for why in one.not_judged]
+        judged = [*(judgement for one in refined for judgement in one.judgements), *failed]
+        return {"refining": _cost(one.snapshot for one in refined), "judging": _cost(judged)}
 
     def notes(self) -> list[str]:
         """Return the reservations: possible favour, noise, and how to run the command again."""
@@ -755,8 +746,9 @@ def _gaps_of(text: str, name: str, found: Mapping[str, RefinedText]) -> Iterator
         )
 
 
-def _cost(of: Iterable[Snapshot]) -> float | None:
-    costs = [snapshot.usage.cost_usd for snapshot in of]
+def _cost(of: Iterable[Snapshot | None]) -> float | None:
+    """Return what refinements cost together, each once; None if that of one is unknown."""
+    costs = {one.id: one.usage.cost_usd for one in of if one is not None}.values()
     return None if None in costs else sum(cost for cost in costs if cost is not None)
 
 
