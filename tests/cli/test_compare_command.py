@@ -642,7 +642,17 @@ def test_a_setting_that_is_worse_than_stored_scores_fails_the_gate(
     assert (suite.get("tests"), suite.get("failures"), suite.get("errors")) == ("2", "1", "0")
     assert gate("a", "--max-drop", "0.5").exit_code == 0
     assert gate("b", *reports).exit_code == 0
-    assert "Too much worse" not in (folder / "out.md").read_text()
+    assert (folder / "out.md").read_text().startswith("## ✅ hone compare")
+
+
+def test_the_summary_does_not_call_a_run_good_that_lacks_a_text(
+    gate: Compare, api: ComparingApi, folder: Path
+) -> None:
+    (folder / "b.json").write_text(json.dumps({**CRITERIA, "threshold": 0.95}))
+    api.status_of = lambda body: Status.FAILED if body["draft"] == "Text 3." else Status.SUCCEEDED
+    done = gate("b", "--max-drop", "1", "--summary", f"{folder}/out.md")
+    assert done.exit_code == 3, done.output
+    assert (folder / "out.md").read_text().startswith("## ❌ hone compare")
 
 
 def test_texts_that_the_baseline_does_not_have_are_left_out(gate: Compare, folder: Path) -> None:

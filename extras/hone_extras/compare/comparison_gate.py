@@ -95,7 +95,7 @@ def markdown_summary(story: ComparisonStory, failed: Sequence[PairedDifference])
     """Return the findings in GitHub's Markdown, for the summary of a job."""
     result = story.result
     blocks = [
-        f"## {'❌' if failed else '✅'} hone compare: {_escaped(story.plan.name)}",
+        f"## {'❌' if failed or story.gaps() else '✅'} hone compare: {_escaped(story.plan.name)}",
         *(f"**Too much worse: {_escaped(_told(difference))}**" for difference in failed),
         *map(_escaped, result.recommendation.sentences),
     ]
