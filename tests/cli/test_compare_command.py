@@ -663,6 +663,18 @@ def test_texts_that_the_baseline_does_not_have_are_left_out(gate: Compare, folde
     assert done.exit_code == 0  # five texts are too few for a verdict
 
 
+def test_a_stored_text_that_waited_for_a_reviewer_does_not_count_as_missing(
+    gate: Compare, folder: Path
+) -> None:
+    stored = json.loads((folder / "baseline.json").read_text())
+    waiting = {"status": "paused", "path": None, "score": None, "passed": False}
+    stored["texts"][0]["settings"]["a"] |= waiting
+    (folder / "baseline.json").write_text(json.dumps(stored))
+    done = gate("a")
+    assert "Where a text is missing" not in done.stdout
+    assert "0-5-0" in done.stdout
+
+
 @pytest.mark.parametrize("stored", ["{", "[]", '{"settings": [], "texts": []}'])
 def test_a_baseline_that_is_none_is_refused(gate: Compare, folder: Path, stored: str) -> None:
     (folder / "baseline.json").write_text(stored)

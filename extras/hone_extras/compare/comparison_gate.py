@@ -11,6 +11,7 @@ from typing import Any
 from xml.etree import ElementTree as ET
 
 from app.cli.root import parse_json
+from app.contract.status import Status
 from app.legible import legible, on_one_line
 from hone_extras.compare.comparison import (
     NoScore,
@@ -63,6 +64,7 @@ def stored_outcomes(path: Path, keys: Sequence[str]) -> list[TextOutcome]:
 def _stored(given: Mapping[str, Any]) -> TextOutcome:
     return TextOutcome(
         has_text=given["path"] is not None,
+        has_ended=given["status"] is None or Status(given["status"]).is_terminal,
         judged=() if given["score"] is None else (given["score"],),
         no_score=NOT_STORED.no_score if given["score"] is None else None,
         criteria=given["criteria"],
