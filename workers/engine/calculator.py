@@ -50,10 +50,12 @@ LEAD = re.compile(
     re.IGNORECASE | re.MULTILINE,
 )
 END = re.compile(
-    r"[ .)*]*+(?:(?!(?:uhr|am|pm)\b)[^\W\d_]++(?:/[^\W\d_]++)?)?+[^\w\n,;:]*?(?:\n|\Z|[.!?|]\s)",
+    r"[ .)*]*+(?:(?!(?:uhr|am|pm|per|percent|prozent|dozen|dutzend|hundred|thousand|tausend|mio"
+    r"|mrd|[mb]illion\w*)\b)[^\W\d_]++(?:/[^\W\d_]++)?)?+[^\w\n,;:]*?(?:\n|\Z|[.!?|]\s)",
     re.IGNORECASE,
 )
-"""What stands around an equation that stands alone: few words of its clause, and a unit."""
+"""What stands around an equation that stands alone: few words of its clause, and a unit that does
+not scale the result."""
 
 NUMBER = re.compile(r"\d[\d.,]*\d|\d")
 ALONE = re.compile(rf"\u2248? *-? *(?:{NUMBER.pattern}) *%?")
