@@ -24,13 +24,12 @@ from mcp.server.transport_security import TransportSecuritySettings
 from pydantic import AnyHttpUrl, BaseModel, ConfigDict, Field
 
 from app.cli.contract_client import CliError, ContractClient, path_of
-from app.contract.events import Event, EventType, IterationCompleted
+from app.contract.events import EventType, IterationCompleted
 from app.contract.reviews import ReviewDecision
 from app.contract.snapshot import IterationList, Snapshot
 from hone import HoneError
 
 Answer = TypeVar("Answer")
-END = object()
 
 INSTRUCTIONS = """\
 Hone improves a text until a critic scores it high enough: it drafts, judges, checks and revises.
@@ -257,14 +256,13 @@ async def _follow(
     events = hone.follow(refinement_id)
     await context.report_progress(0, message=f"{refinement_id} has begun")
     judged, ended = 0, None
-    while (event := await _ask(next, events, END)) is not END:
-        if isinstance(event, Event) and event.type is EventType.PAUSED:
+    while event := await _ask(lambda: next(events, None)):
+        if event.type is EventType.PAUSED:
             return None
-        if isinstance(event, Event) and isinstance(event.data, Snapshot):
-            ended = event.data
-        if isinstance(event, Event) and isinstance(event.data, IterationCompleted):
+        if isinstance(done := event.data, Snapshot):
+            ended = done
+        if isinstance(done, IterationCompleted):
             judged += 1
-            done = event.data
             score = "no score" if done.score is None else f"score {done.score:g}"
             message = f"{done.path}: {score}, {'passed' if done.passed else 'not passed yet'}"
             await context.report_progress(judged, message=message)
