@@ -87,6 +87,13 @@ def test_a_proof_names_the_level_and_how_many_texts_are_needed_if_so_few_cannot_
     assert "needed" not in compared(scored(0.9, 0.8, 0.9, 0.7, 0.3, 0.2), 6, confidence_of(3)).said
 
 
+def test_a_proof_can_be_made_however_often_others_were_tried_before() -> None:
+    for found in (scored(0.6, 0.7, 0.6, 0.8, 0.4, 0.9), scored(*[0.9] * 6)):
+        proof = compared(found, 6, confidence_of(1_000))
+        assert (proof.verdict, proof.significant) == ("open", False)
+        assert "100 %" not in proof.said
+
+
 def test_the_shares_of_a_budget_are_the_budget() -> None:
     costs = {"writing": 0.1, "playing": 0.02, "judging": 0.01}
     texts_paid, caps = shares_of(1.0, costs, 40)
