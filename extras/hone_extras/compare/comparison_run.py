@@ -229,22 +229,22 @@ class ComparisonCost:
     p95: Consumption
 
 
-NONE = Consumption(calls=0, input_tokens=0, output_tokens=0, tokens=0, cost_usd=0)
-
-
 def sum_of(parts: Iterable[Consumption]) -> Consumption:
     """Return the sum; an unknown cost makes it unknown."""
-    total = NONE
-    for part in parts:
-        known = total.cost_usd is not None and part.cost_usd is not None
-        total = Consumption(
-            calls=total.calls + part.calls,
-            input_tokens=total.input_tokens + part.input_tokens,
-            output_tokens=total.output_tokens + part.output_tokens,
-            tokens=total.tokens + part.tokens,
-            cost_usd=(total.cost_usd or 0) + (part.cost_usd or 0) if known else None,
-        )
-    return total
+    added = list(parts)
+    return Consumption(
+        calls=sum(part.calls for part in added),
+        input_tokens=sum(part.input_tokens for part in added),
+        output_tokens=sum(part.output_tokens for part in added),
+        tokens=sum(part.tokens for part in added),
+        cost_usd=_whole(part.cost_usd for part in added),
+    )
+
+
+def _whole(costs: Iterable[float | None]) -> float | None:
+    """Return the sum; None if a part of it is unknown."""
+    known = list(costs)
+    return None if None in known else sum(cost for cost in known if cost is not None)
 
 
 @dataclass
@@ -748,8 +748,7 @@ def _gaps_of(text: str, name: str, found: Mapping[str, RefinedText]) -> Iterator
 
 def _cost(of: Iterable[Snapshot | None]) -> float | None:
     """Return what refinements cost together, each once; None if that of one is unknown."""
-    costs = {one.id: one.usage.cost_usd for one in of if one is not None}.values()
-    return None if None in costs else sum(cost for cost in costs if cost is not None)
+    return _whole({one.id: one.usage.cost_usd for one in of if one is not None}.values())
 
 
 def _dollars(cost: float | None) -> str:
