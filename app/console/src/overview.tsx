@@ -18,7 +18,7 @@ export function useGiven(id: string, isJudged: boolean): { value?: Asked; failur
       const { draft, task } = await hone.request<{ draft?: Given; task?: string | null }>(`/v1/refinements/${id}/request`, { signal });
       return { text: textOf(draft), task };
     }
-    const first = isJudged ? (await hone.iterations(id, { excerpts: true })).data.find((it) => it.iteration === 0) : undefined;
+    const first = isJudged ? (await hone.iterations(id, { excerpts: true })).data.find((it) => it.path === 'iterations/0') : undefined;
     return { text: first ? (await readDraft(id, first.path, signal)).draft : null };
   }, [id, readToken ? isJudged : false]);
 }
