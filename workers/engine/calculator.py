@@ -89,8 +89,8 @@ class Calculation:
 def calculations_in(text: str) -> Iterator[Calculation]:
     """Yield the equations in a text that can be calculated, pair by pair of their sides.
 
-    A rounded result is right. Numbers are read as in English, or with a decimal comma if that makes
-    the equation right.
+    A rounded result is right, a whole number within 1 %. Numbers are read as in English, or with a
+    decimal comma if that makes the equation right.
     """
     plain = text.translate(PLAIN)
     for latex, sign in LATEX:
