@@ -371,10 +371,13 @@ SAME_BATCH = "The same command goes on with it: nothing is submitted twice."
 
 
 def _read_lines(file: Path) -> bytes:
-    """Return what a file has, or standard input for `-`; raise BadParameter if it has no text."""
+    """Return what a file has, or standard input for `-`; raise BadParameter if it has no text.
+
+    It begins after a byte order mark.
+    """
     with _reading(file):
         lines = sys.stdin.buffer.read() if file == Path("-") else file.read_bytes()
-        lines.decode()
+        lines = lines.decode("utf-8-sig").encode()
     if not lines:
         raise typer.BadParameter(f"{_name_of(file)} is empty")
     return lines

@@ -56,6 +56,13 @@ def test_a_file_is_sent_as_it_is_and_its_results_are_written(
     assert server.asked[0].body == file.read_text()
 
 
+def test_a_byte_order_mark_is_not_sent(server: ScriptedApi, hone: Run, file: Path) -> None:
+    scripted(server, batch(ended=True))
+    lines = file.read_text()
+    file.write_text(f"\ufeff{lines}")
+    assert (hone("batch", str(file)).exit_code, server.asked[0].body) == (0, lines)
+
+
 def test_refused_lines_and_waits_are_shown_and_the_exit_code_says_that_not_all_passed(
     server: ScriptedApi, hone: Run, file: Path, tmp_path: Path
 ) -> None:

@@ -244,7 +244,7 @@ def test_requests_are_compared_and_a_setting_wins_over_a_field_of_a_text(
         for i in range(6)
     ]
     path = folder / "texts.jsonl"
-    path.write_text("\n".join(json.dumps(line) for line in lines))
+    path.write_text("\ufeff" + "\r\n".join(json.dumps(line) for line in lines))
     done = compare("--texts", str(path))
     assert done.exit_code == 0, done.output
     assert {api.submitted[run]["threshold"] for run in api.runs("a")} == {0.8}

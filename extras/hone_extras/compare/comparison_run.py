@@ -200,7 +200,7 @@ def _of_lines(path: Path) -> Iterator[ComparedText]:
 
 def _read(path: Path) -> str:
     try:
-        return path.read_bytes().decode()
+        return path.read_bytes().decode("utf-8-sig")
     except OSError as error:
         raise ComparisonInvalid(f"{path}: {error.strerror}") from None
     except UnicodeDecodeError:
