@@ -83,7 +83,7 @@ from app.contract.object_drafts import flaws_of_draft
 from app.contract.pairs import PairForm
 from app.contract.reviews import OnPauseTimeout, PendingReview, ReviewAction
 from app.contract.snapshot import Diff, IterationList, Result, Snapshot
-from app.contract.statistics import CalibrationList, Dimension, InsightList
+from app.contract.statistics import CalibrationList, Dimension, InsightList, search_of
 from app.contract.status import RefinementOutcome, Status
 from app.legible import on_one_line
 from hone import ApiError, HoneError, ServerUnreachable
@@ -349,8 +349,8 @@ def batch(
     crash, it goes on with the same batch: nothing is submitted twice. Exit code: 0 if all passed, 3
     if not.
     """
-    check_writable(output)
-    shown, lines = errors(quiet=quiet), _read_lines(file)
+    shown = Following(not no_wait, quiet=quiet, output=output).shown
+    lines = _read_lines(file)
     with connected(server, shown) as client:
         try:
             submitted = _submitted(client, lines)
@@ -359,9 +359,11 @@ def batch(
                 return
             with interruptible(f"{submitted.id} continues on the server.", SAME_BATCH):
                 ended = watch_batch(client, submitted, shown)
-        except ServerUnreachable as error:
+            write_results(client.download(ended.links.results), output)
+        except BrokenPipeError:
+            raise
+        except (CliError, OSError, ServerUnreachable) as error:
             raise CliError(f"{error}\n{SAME_BATCH}") from error
-        write_results(client.download(ended.links.results), output)
     raise typer.Exit(0 if ended.counts.passed == ended.counts.total else NOT_PASSED)
 
 
@@ -369,10 +371,13 @@ SAME_BATCH = "The same command goes on with it: nothing is submitted twice."
 
 
 def _read_lines(file: Path) -> bytes:
-    """Return what a file has, or standard input for `-`; raise BadParameter if it has no text."""
+    """Return what a file has, or standard input for `-`; raise BadParameter if it has no text.
+
+    It begins after a byte order mark.
+    """
     with _reading(file):
         lines = sys.stdin.buffer.read() if file == Path("-") else file.read_bytes()
-        lines.decode()
+        lines = lines.decode("utf-8-sig").encode()
     if not lines:
         raise typer.BadParameter(f"{_name_of(file)} is empty")
     return lines
@@ -574,9 +579,12 @@ def diff(
     {+braces+}.
     """
     with connected(server) as client:
-        first, last = _ends(client, refinement_id)
-        from_, to = first if before is None else before, last if after is None else after
-        query = {"from": from_, "to": to}
+        (of_first, first), (of_last, last) = (
+            end if given is None else ("", given)
+            for end, given in zip(_ends(client, refinement_id), (before, after), strict=True)
+        )
+        searches = {"from_path": of_first, "path": of_last} if of_first or of_last else {}
+        query = {"from": first, "to": last} | searches
         found = client.read(Diff, path_of(refinement_id, "/diff"), params=query)
     if as_json:
         print_text(f"{found.model_dump_json(indent=2)}\n")
@@ -589,13 +597,16 @@ def diff(
         print_text(found.unified)
 
 
-def _ends(client: ContractClient, refinement_id: str) -> tuple[int, int]:
-    """Return the first judged iteration and the one that is best."""
+def _ends(client: ContractClient, refinement_id: str) -> list[tuple[str, int]]:
+    """Return search and number of the first judged iteration, if possible outside of inner
+    searches, and of the best one."""
     snapshot = client.snapshot(refinement_id)
     best = snapshot.result or snapshot.best
     if best is None or not snapshot.scores:
         raise CliError(f"{refinement_id} has no judged draft; it is {snapshot.status}")
-    return min(score.iteration for score in snapshot.scores), best.iteration
+    outermost = [score for score in snapshot.scores if not search_of(score.path)]
+    first = (outermost or snapshot.scores)[0]
+    return [(search_of(end.path), end.iteration) for end in (first, best)]
 
 
 @app.command(name="open")

@@ -45,7 +45,7 @@ from app.contract.statistics import (
 from app.contract.status import BLOCKING, TEXT_MISSING, RefinementOutcome, Status
 from app.contract.waiting import Waiting
 from app.legible import legible, on_one_line
-from hone import ApiError, NotHone
+from hone import HoneError, NotHone
 
 MOST_LINES = 8
 MOST_CHARACTERS = 1_000
@@ -509,10 +509,8 @@ def _show_changes(
     query = {"from": 0, "to": result.iteration, **inner}
     try:
         difference = client.read(Diff, path_of(refinement_id, "/diff"), params=query)
-    except ApiError as refused:
-        if refused.status == 404:  # no draft was submitted
-            return
-        raise
+    except HoneError:  # such as of a text that is not stored: the result has been sent only once
+        return
     say(console, f"\nWhat changed from the draft to {draft_name(result)}:\n", "bold")
     show_words(difference, console)
 

@@ -328,7 +328,8 @@ def check_writable(path: Path | None) -> None:
     if path is None:
         return
     try:
-        if _open_file_at(path) is not None:
+        if (descriptor := _open_file_at(path)) is not None:
+            os.write(descriptor, b"")  # an error if it is closed, or open for reading
             return
         path.stat()
     except FileNotFoundError:

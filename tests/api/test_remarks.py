@@ -7,12 +7,14 @@ import pytest
 
 from app.contract.access import OPERATOR
 from app.contract.errors import InvalidRequest
+from app.contract.judgement import Criterion
 from app.store import Store, WorkerStore
 from hone_extras.compare.comparison import TextOutcome
 from hone_extras.learn.learning import shares_of
 from hone_extras.learn.proof import compared, confidence_of
+from hone_extras.learn.proposal import LearnedSetting
 from hone_extras.learn.remarks import Remark, RemarkedText, RemarkedTexts, divided, remarked_texts
-from hone_extras.learn.requests import PRESENT, PROPOSED
+from hone_extras.learn.requests import PRESENT, PROPOSED, Trial
 from tests.api.api_client import DRAFT, ended, paused
 
 MADE = [f"ref_{number:026}" for number in range(40)]
@@ -85,6 +87,24 @@ def test_a_proof_names_the_level_and_how_many_texts_are_needed_if_so_few_cannot_
     assert again.said.endswith(needed)
     assert compared(scored(*[0.9] * 9), 9, confidence_of(3)).significant
     assert "needed" not in compared(scored(0.9, 0.8, 0.9, 0.7, 0.3, 0.2), 6, confidence_of(3)).said
+
+
+def test_a_proof_can_be_made_however_often_others_were_tried_before() -> None:
+    for found in (scored(0.6, 0.7, 0.6, 0.8, 0.4, 0.9), scored(*[0.9] * 6)):
+        proof = compared(found, 6, confidence_of(1_000))
+        assert (proof.verdict, proof.significant) == ("open", False)
+        assert "100 %" not in proof.said
+
+
+def test_what_people_asked_for_has_half_of_the_weight_whatever_the_preset_weighs() -> None:
+    given = tuple(Criterion(name=f"c{number}", weight=700) for number in range(3))
+    trial = Trial(MADE[0], {}, LearnedSetting(criteria=given), {"judge": None})
+    judged = trial.judgement(
+        RemarkedText((MADE[0],), {"task": "Write."}, texts(1)[0].remarks), "A draft."
+    ).request()
+    *own, people = judged.judged_on()
+    assert sum(criterion.weight for criterion in own) == pytest.approx(people.weight)
+    assert len({criterion.weight for criterion in own}) == 1
 
 
 def test_the_shares_of_a_budget_are_the_budget() -> None:

@@ -56,6 +56,13 @@ def test_a_file_is_sent_as_it_is_and_its_results_are_written(
     assert server.asked[0].body == file.read_text()
 
 
+def test_a_byte_order_mark_is_not_sent(server: ScriptedApi, hone: Run, file: Path) -> None:
+    scripted(server, batch(ended=True))
+    lines = file.read_text()
+    file.write_text(f"\ufeff{lines}")
+    assert (hone("batch", str(file)).exit_code, server.asked[0].body) == (0, lines)
+
+
 def test_refused_lines_and_waits_are_shown_and_the_exit_code_says_that_not_all_passed(
     server: ScriptedApi, hone: Run, file: Path, tmp_path: Path
 ) -> None:
@@ -122,3 +129,19 @@ def test_standard_input_is_a_batch_too_and_no_wait_prints_its_id(
     scripted(server, batch())
     done = hone("batch", "-", "--no-wait", stdin="one\n")
     assert (done.exit_code, done.stdout, server.asked[0].body) == (0, f"{ID}\n", "one\n")
+
+
+def test_what_cannot_be_written_in_the_end_is_said_with_what_gets_it(
+    server: ScriptedApi, hone: Run, file: Path
+) -> None:
+    scripted(server, batch(ended=True))
+    done = hone("batch", str(file), "--output", "/dev/full")
+    assert (done.exit_code, "No space left" in done.stderr) == (1, True)
+    assert "The same command goes on with it" in done.stderr
+
+
+def test_a_file_for_results_that_are_not_waited_for_is_refused(
+    server: ScriptedApi, hone: Run, file: Path, tmp_path: Path
+) -> None:
+    done = hone("batch", str(file), "--no-wait", "--output", str(tmp_path / "results.jsonl"))
+    assert (done.exit_code, server.asked) == (2, [])

@@ -573,6 +573,16 @@ def test_an_open_file_is_written_to_and_not_replaced(tmp_path: Path) -> None:
     assert log.read_text() == "one\nmore\nmore\nlast\n"
 
 
+def test_an_output_that_is_not_open_for_writing_is_refused_before_anything_is_sent(
+    server: ScriptedApi, hone: Run, tmp_path: Path
+) -> None:
+    (tmp_path / "read").touch()
+    with (tmp_path / "read").open() as file:
+        for number in (file.fileno(), 999):
+            done = hone("submit", "--task", "x", "--output", f"/dev/fd/{number}")
+            assert (done.exit_code, server.asked) == (2, [])
+
+
 @pytest.mark.long
 @pytest.mark.parametrize(
     ("ended", "printed"), [("full", "openapi"), ("closed", "openapi"), ("closed", "config")]

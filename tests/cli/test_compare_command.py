@@ -244,7 +244,7 @@ def test_requests_are_compared_and_a_setting_wins_over_a_field_of_a_text(
         for i in range(6)
     ]
     path = folder / "texts.jsonl"
-    path.write_text("\n".join(json.dumps(line) for line in lines))
+    path.write_text("\ufeff" + "\r\n".join(json.dumps(line) for line in lines))
     done = compare("--texts", str(path))
     assert done.exit_code == 0, done.output
     assert {api.submitted[run]["threshold"] for run in api.runs("a")} == {0.8}
@@ -444,7 +444,7 @@ def test_a_judgement_that_settings_share_is_listed_once(
     assert page.count("clarity 0.") == page.count("The same draft as with a: judged once") == 6
 
 
-def test_a_failed_judgement_that_settings_share_is_named_once(
+def test_a_failed_judgement_that_settings_share_is_named_once_and_has_its_cost(
     api: ComparingApi, compare: Compare
 ) -> None:
     api.writes = lambda body: f"{body['draft']} (as one)"
@@ -456,6 +456,7 @@ def test_a_failed_judgement_that_settings_share_is_named_once(
     found = json.loads(compare("--json").stdout)
     (line,) = found["missing"]
     assert line.startswith("mail-3.txt with a and b, not judged: ref_")
+    assert found["cost_usd"]["judging"] == pytest.approx(6 * 0.01)
 
 
 def ratings_given(api: ComparingApi, compare: Compare, folder: Path) -> None:
@@ -641,7 +642,17 @@ def test_a_setting_that_is_worse_than_stored_scores_fails_the_gate(
     assert (suite.get("tests"), suite.get("failures"), suite.get("errors")) == ("2", "1", "0")
     assert gate("a", "--max-drop", "0.5").exit_code == 0
     assert gate("b", *reports).exit_code == 0
-    assert "Too much worse" not in (folder / "out.md").read_text()
+    assert (folder / "out.md").read_text().startswith("## ✅ hone compare")
+
+
+def test_the_summary_does_not_call_a_run_good_that_lacks_a_text(
+    gate: Compare, api: ComparingApi, folder: Path
+) -> None:
+    (folder / "b.json").write_text(json.dumps({**CRITERIA, "threshold": 0.95}))
+    api.status_of = lambda body: Status.FAILED if body["draft"] == "Text 3." else Status.SUCCEEDED
+    done = gate("b", "--max-drop", "1", "--summary", f"{folder}/out.md")
+    assert done.exit_code == 3, done.output
+    assert (folder / "out.md").read_text().startswith("## ❌ hone compare")
 
 
 def test_texts_that_the_baseline_does_not_have_are_left_out(gate: Compare, folder: Path) -> None:
@@ -650,6 +661,18 @@ def test_texts_that_the_baseline_does_not_have_are_left_out(gate: Compare, folde
     assert "The baseline does not have 1 text, judged alike." in done.stdout
     assert "0-5-0" in done.stdout
     assert done.exit_code == 0  # five texts are too few for a verdict
+
+
+def test_a_stored_text_that_waited_for_a_reviewer_does_not_count_as_missing(
+    gate: Compare, folder: Path
+) -> None:
+    stored = json.loads((folder / "baseline.json").read_text())
+    waiting = {"status": "paused", "path": None, "score": None, "passed": False}
+    stored["texts"][0]["settings"]["a"] |= waiting
+    (folder / "baseline.json").write_text(json.dumps(stored))
+    done = gate("a")
+    assert "Where a text is missing" not in done.stdout
+    assert "0-5-0" in done.stdout
 
 
 @pytest.mark.parametrize("stored", ["{", "[]", '{"settings": [], "texts": []}'])

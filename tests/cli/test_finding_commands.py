@@ -93,6 +93,29 @@ def test_a_diff_is_between_the_first_draft_and_the_best(
     assert hone("diff", ID, *options).stdout == printed
 
 
+def test_the_result_of_a_review_is_what_a_difference_ends_with(
+    server: ScriptedApi, hone: Run
+) -> None:
+    final = snapshot()
+    assert final.result is not None
+    place = {"path": "reviews/1/iterations/1"}
+    reviewed = final.model_copy(
+        update={
+            "result": final.result.model_copy(update=place),
+            "scores": (*final.scores, final.scores[-1].model_copy(update=place)),
+        }
+    )
+    found = f"GET {AT}/diff?from=0&to=1&from_path=&path=reviews%2F1"
+    server.answers |= {
+        f"GET {AT}": [CannedResponse(reviewed.model_dump_json())],
+        found: [CannedResponse(DIFF.model_dump_json())],
+        f"GET {AT}/diff?from=0&to=1": [CannedResponse(DIFF.model_dump_json())],
+    }
+    for options, asked in ((), found), (("0", "1"), f"GET {AT}/diff?from=0&to=1"):
+        assert hone("diff", ID, *options).exit_code == 0
+        assert server.asked[-1].route == asked
+
+
 def test_a_diff_of_what_has_no_draft_is_an_error(server: ScriptedApi, hone: Run) -> None:
     queued = snapshot(Status.QUEUED, None, None).model_copy(update={"scores": ()})
     server.answers[f"GET {AT}"] = [CannedResponse(queued.model_dump_json())]

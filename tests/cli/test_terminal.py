@@ -58,6 +58,18 @@ def nasty(server: ScriptedApi) -> ScriptedApi:
     return server
 
 
+@pytest.mark.parametrize("status", [404, 409, 503])
+def test_a_result_is_shown_though_what_changed_cannot_be_read(
+    nasty: ScriptedApi, status: int
+) -> None:
+    gone = {"type": "/docs/errors#not_stored", "title": "The text was not stored"}
+    problem = json.dumps(gone | {"status": status, "code": "not_stored", "detail": "erased"})
+    nasty.answers[f"{AT}/diff?from=0&to=1"] = [CannedResponse(problem, status)]
+    shown = on_a_terminal("watch", ID, "--server", nasty.url, NO_COLOR="1")
+    assert "[bold]x[/bold]" in shown
+    assert "The text was not stored" not in shown
+
+
 def test_a_terminal_gets_a_table_in_colours_and_no_draft_can_give_it_orders(
     nasty: ScriptedApi,
 ) -> None:

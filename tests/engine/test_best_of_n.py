@@ -5,6 +5,7 @@ from collections import Counter
 import pytest
 from pydantic import ValidationError
 
+from app.contract.limits import Limits
 from app.contract.requests import RefinementRequest
 from app.contract.status import StopReason
 from tests.engine.engine_driver import driver_scoring, request
@@ -125,3 +126,15 @@ def test_a_cap_lowered_after_the_clients_draft_leaves_fewer_drafts() -> None:
     model.play(request(draft="We refund.", strategy=strategy, max_iterations=4))
     judged = [move.path for move in model.moves if isinstance(move, Judged)]
     assert judged == ["iterations/0", "iterations/1", "iterations/2"]
+
+
+def test_a_threshold_that_is_lowered_meanwhile_lets_the_draft_that_meets_it_win() -> None:
+    model = driver_scoring(0.83, 0.81, 0.8)
+
+    def lowered(judged: Judged, limits: Limits) -> Limits:
+        is_last = judged.judgement.iteration == 2
+        return limits.model_copy(update={"threshold": 0.82}) if is_last else limits
+
+    model.change = lowered
+    outcome = model.play(best_of(2, draft="We refund.", threshold=0.9))
+    assert (outcome.best.path, outcome.passed) == ("iterations/0", True)

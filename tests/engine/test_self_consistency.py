@@ -176,6 +176,16 @@ def test_a_sample_that_a_validator_vetoes_has_no_vote() -> None:
     assert "iterations/1/check" in model.paths
 
 
+@pytest.mark.parametrize("stop_early", [True, False])
+def test_findings_that_are_no_veto_do_not_outvote_the_majority(stop_early: bool) -> None:
+    light = Finding(source="validators/0", kind="length", message="no", on_fail=OnFail.REVISE)
+    model = drawing("It is 4.", "It is 4.", "4.0", "It is 4.", "5")
+    model.check = lambda draft: (light,) if "It" in draft else ()
+    asked = {"answer": r"([45])", "threshold": 0.6, "stop_early": stop_early}
+    outcome = model.play(consistent(5, validators=[{"kind": "length", "max_words": 2}], **asked))
+    assert (outcome.best.path, outcome.passed) == ("iterations/1", True)
+
+
 def test_the_share_is_of_the_samples_made_and_those_missing_are_told() -> None:
     model = drawing("a", GONE, "a", "b")
     outcome = model.play(consistent(4))

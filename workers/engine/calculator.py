@@ -50,10 +50,12 @@ LEAD = re.compile(
     re.IGNORECASE | re.MULTILINE,
 )
 END = re.compile(
-    r"[ .)*]*+(?:(?!(?:uhr|am|pm)\b)[^\W\d_]++(?:/[^\W\d_]++)?)?+[^\w\n,;:]*?(?:\n|\Z|[.!?|]\s)",
+    r"[ .)*]*+(?:(?!(?:uhr|am|pm|per|percent|prozent|dozen|dutzend|hundred|thousand|tausend|mio"
+    r"|mrd|[mb]illion\w*)\b)[^\W\d_]++(?:/[^\W\d_]++)?)?+[^\w\n,;:]*?(?:\n|\Z|[.!?|]\s)",
     re.IGNORECASE,
 )
-"""What stands around an equation that stands alone: few words of its clause, and a unit."""
+"""What stands around an equation that stands alone: few words of its clause, and a unit that does
+not scale the result."""
 
 NUMBER = re.compile(r"\d[\d.,]*\d|\d")
 ALONE = re.compile(rf"\u2248? *-? *(?:{NUMBER.pattern}) *%?")
@@ -87,8 +89,8 @@ class Calculation:
 def calculations_in(text: str) -> Iterator[Calculation]:
     """Yield the equations in a text that can be calculated, pair by pair of their sides.
 
-    A rounded result is right. Numbers are read as in English, or with a decimal comma if that makes
-    the equation right.
+    A rounded result is right, a whole number within 1 %. Numbers are read as in English, or with a
+    decimal comma if that makes the equation right.
     """
     plain = text.translate(PLAIN)
     for latex, sign in LATEX:

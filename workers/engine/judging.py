@@ -434,9 +434,7 @@ async def critiqued(task: Task, draft: str, shown: Shown = Judge) -> Opinions:
     """
     panel: tuple[PanelMember | None, ...] = task.critics.panel or (None,)
     caveats: tuple[Caveat, ...] = ()
-    if len(panel) == task.critics.samples == 1:
-        critique = await _opinion(_path(panel[0]), task, draft, panel[0], shown)
-    elif len(panel) == 1:
+    if len(panel) == 1:
         opinions, caveats = await _sampled(task, draft, panel[0], shown)
         critique = merged(opinions, task.criteria)
     else:
@@ -485,7 +483,7 @@ async def _sampled(task: Task, draft: str, member: PanelMember | None, shown: Sh
 
 
 def _opinion(
-    path: str, task: Task, draft: str, member: PanelMember | None, shown: Shown, turn: int = 0
+    path: str, task: Task, draft: str, member: PanelMember | None, shown: Shown, turn: int
 ) -> MoveCoroutine[Critique]:
     asked = question(path, "critic", shown(task, draft, member, turn))
     by = CRITIC

@@ -320,7 +320,9 @@ class Search:
         path = f"iterations/{number}"
         findings = (*scored.findings, *scored.critique.findings)
         issues = self._issues_of(scored.draft.parent).next(path, findings)
-        judgement = Judgement(scored, number, path, issues, error_weights(scored.findings))
+        vetoes, lighter = error_weights(scored.findings)
+        lighter = 0.0 if scored.score_from == "agreement" else lighter  # else errors outvote votes
+        judgement = Judgement(scored, number, path, issues, (vetoes, lighter))
         gain = self.ranking.add(judgement, self._goal, is_beside=is_beside)
         await self._told(judgement)
         return gain, judgement
@@ -341,6 +343,7 @@ class Search:
             judgement.path, judgement, best, self._own.threshold, self._estimate(), lower, is_same
         )
         self.limits = self._own.instead_of(limits)
+        self.ranking.prefer_passing(self._goal)
 
     async def given(self) -> str | None:
         """Return a text that a person gave as the first draft in a pause before it."""
@@ -447,7 +450,6 @@ class Search:
     def _decide(self, stale: int, turn: Turn, gain: float, last: Judgement) -> None:
         self._turn = turn
         self._stale = 0 if is_improvement(gain, self.limits.min_improvement) else stale + 1
-        self.ranking.prefer_passing(self._goal)
         reason = self._unless_escalating(self._why_stop(last), last.iteration)
         self.reason = self._unless_escaping(reason, last)
 

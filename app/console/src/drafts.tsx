@@ -85,7 +85,7 @@ function Choice({ name, title, drafts, chosen }: Chosen) {
 }
 
 const nameOf = (draft: Draft): string =>
-  `${draft.path}${draft.iteration === 0 ? ' (yours)' : ''}, ${scoreText(draft.score)}`;
+  `${draft.path}${draft.path === 'iterations/0' ? ' (yours)' : ''}, ${scoreText(draft.score)}`;
 
 /** One row a draft, with its score for each criterion. */
 function Table({ drafts, best, shown }: { drafts: Draft[]; best: string | undefined; shown: Draft }) {

@@ -1,7 +1,7 @@
 /** An editor for a draft, which shows what was changed before it is sent. */
 import { useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks';
 import { difference, type Hunk } from './differences.js';
-import { Loading } from './parts.js';
+import { Loading, withLineEndsOf } from './parts.js';
 
 interface Edited {
   draft: string;
@@ -25,9 +25,7 @@ export function Editor({ draft, edited, hasFocus, change, send, approve }: Edite
     field.current?.setSelectionRange(0, 0);
     field.current?.focus();
   }, []);
-  // A text field has LF alone: a draft whose line ends are all CR LF gets them back.
-  const hasCrLf = draft.includes('\r\n') && !/(^|[^\r])\n/.test(draft);
-  const text = hasCrLf ? edited.replace(/\r?\n/g, '\r\n') : edited;
+  const text = withLineEndsOf(draft, edited);
   const isSame = text === draft;
   return (
     <>

@@ -4,7 +4,7 @@ import { useEffect, useLayoutEffect, useMemo, useRef, useState } from 'preact/ho
 import { hone, type Session } from './api.js';
 import { jsonOf } from './code.js';
 import { Recent, WaitingForMe } from './list.js';
-import { costText, Failure, Loading, Name, useLoaded } from './parts.js';
+import { costText, Failure, Loading, Name, useLoaded, withLineEndsOf } from './parts.js';
 import { isLasting, reading } from './reading.js';
 import { hrefOf, Link, navigate } from './router.js';
 import { withoutSecrets } from './secrets.js';
@@ -124,7 +124,7 @@ function RequestForm({ from, keptAs, isHome }: { from: Request | null; keptAs: s
     setTyped(text);
     const object = isObject.current ? objectOf(text) : undefined;
     if (object) setRequest({ ...request, draft: object });
-    else change('draft', text);
+    else change('draft', typeof draft === 'string' ? withLineEndsOf(draft, text) : text);
   };
   const isTaskAlone = !request['draft'] && Boolean(request['task']);
   return (

@@ -54,7 +54,8 @@ export function useRefinement(id: string): Live {
     const snapshot = reading(
       read,
       (now) => {
-        if (now) state.snapshot = now; // else it is as it was
+        // A text that is not stored is sent once: it stays on the page. Without an answer all is as it was.
+        if (now) state.snapshot = now.erased_at && state.snapshot?.result ? { ...now, result: state.snapshot.result } : now;
         state.failure = undefined;
         goesOn();
         draw();

@@ -18,7 +18,7 @@ export function useGiven(id: string, isJudged: boolean): { value?: Asked; failur
       const { draft, task } = await hone.request<{ draft?: Given; task?: string | null }>(`/v1/refinements/${id}/request`, { signal });
       return { text: textOf(draft), task };
     }
-    const first = isJudged ? (await hone.iterations(id, { excerpts: true })).data.find((it) => it.iteration === 0) : undefined;
+    const first = isJudged ? (await hone.iterations(id, { excerpts: true })).data.find((it) => it.path === 'iterations/0') : undefined;
     return { text: first ? (await readDraft(id, first.path, signal)).draft : null };
   }, [id, readToken ? isJudged : false]);
 }
@@ -40,23 +40,25 @@ export function TheText({ id, snapshot, live, drafts }: View) {
   const isGoing = snapshot.ended_at === null;
   if (snapshot.erased_at && !result) return <p class="quiet">The text was erased, as its retention says.</p>;
   const after = result?.draft ?? draft ?? (best ? undefined : (given.value?.text ?? undefined));
-  const isKnown = given.value !== undefined && (after !== undefined || (best === null && given.value.text === null));
+  // With the result that is not stored, what was given is erased.
+  const asked = given.value ?? (result && given.failure !== undefined ? { text: null } : undefined);
+  const isKnown = asked !== undefined && (after !== undefined || (best === null && asked.text === null));
   return (
     <>
-      {given.value?.task && (
+      {asked?.task && (
         <p class="quiet asked">
-          Asked for: <Name of={given.value.task} />
+          Asked for: <Name of={asked.task} />
         </p>
       )}
       {isGoing && <Doing of={snapshot} texts={live.texts} />}
       {!isKnown && given.failure !== undefined && <Failure of={given.failure} />}
       {!isKnown && given.failure === undefined && <Loading what="Loading the text" />}
-      {isKnown && given.value && after !== undefined && (
+      {isKnown && after !== undefined && (
         <Manuscript
           key={id}
           id={id}
           title={titleOf(snapshot)}
-          before={given.value.text}
+          before={asked.text}
           after={after}
           drafts={drafts.value?.data}
           isFinal={!isGoing}
@@ -64,7 +66,7 @@ export function TheText({ id, snapshot, live, drafts }: View) {
         />
       )}
       {result && <Outputs of={result} />}
-      {isGoing && <Writing of={live.texts} isOpen={best === null && given.value?.text === null} />}
+      {isGoing && <Writing of={live.texts} isOpen={best === null && asked?.text === null} />}
     </>
   );
 }

@@ -269,6 +269,10 @@ export type Given = string | Record<string, unknown> | null;
 export const textOf = (given: Given | undefined) =>
   typeof given === 'object' && given ? JSON.stringify(given, null, 2) : (given ?? null);
 
+/** Return a text as it was edited: a field has LF alone, and a text whose line ends are all CR LF gets them back. */
+export const withLineEndsOf = (before: string, edited: string): string =>
+  before.includes('\r\n') && !/(^|[^\r])\n/.test(before) ? edited.replace(/\r?\n/g, '\r\n') : edited;
+
 /** The width of an element in pixels, as it changes. */
 export function useWidth(of: { current: HTMLElement | null }): number {
   const [width, setWidth] = useState(640);

@@ -11,6 +11,7 @@ from typing import Any
 from xml.etree import ElementTree as ET
 
 from app.cli.root import parse_json
+from app.contract.status import Status
 from app.legible import legible, on_one_line
 from hone_extras.compare.comparison import (
     NoScore,
@@ -63,6 +64,7 @@ def stored_outcomes(path: Path, keys: Sequence[str]) -> list[TextOutcome]:
 def _stored(given: Mapping[str, Any]) -> TextOutcome:
     return TextOutcome(
         has_text=given["path"] is not None,
+        has_ended=given["status"] is None or Status(given["status"]).is_terminal,
         judged=() if given["score"] is None else (given["score"],),
         no_score=NOT_STORED.no_score if given["score"] is None else None,
         criteria=given["criteria"],
@@ -95,7 +97,7 @@ def markdown_summary(story: ComparisonStory, failed: Sequence[PairedDifference])
     """Return the findings in GitHub's Markdown, for the summary of a job."""
     result = story.result
     blocks = [
-        f"## {'❌' if failed else '✅'} hone compare: {_escaped(story.plan.name)}",
+        f"## {'❌' if failed or story.gaps() else '✅'} hone compare: {_escaped(story.plan.name)}",
         *(f"**Too much worse: {_escaped(_told(difference))}**" for difference in failed),
         *map(_escaped, result.recommendation.sentences),
     ]

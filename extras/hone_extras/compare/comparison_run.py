@@ -200,7 +200,7 @@ def _of_lines(path: Path) -> Iterator[ComparedText]:
 
 def _read(path: Path) -> str:
     try:
-        return path.read_bytes().decode()
+        return path.read_bytes().decode("utf-8-sig")
     except OSError as error:
         raise ComparisonInvalid(f"{path}: {error.strerror}") from None
     except UnicodeDecodeError:
@@ -229,22 +229,22 @@ class ComparisonCost:
     p95: Consumption
 
 
-NONE = Consumption(calls=0, input_tokens=0, output_tokens=0, tokens=0, cost_usd=0)
-
-
 def sum_of(parts: Iterable[Consumption]) -> Consumption:
     """Return the sum; an unknown cost makes it unknown."""
-    total = NONE
-    for part in parts:
-        known = total.cost_usd is not None and part.cost_usd is not None
-        total = Consumption(
-            calls=total.calls + part.calls,
-            input_tokens=total.input_tokens + part.input_tokens,
-            output_tokens=total.output_tokens + part.output_tokens,
-            tokens=total.tokens + part.tokens,
-            cost_usd=(total.cost_usd or 0) + (part.cost_usd or 0) if known else None,
-        )
-    return total
+    added = list(parts)
+    return Consumption(
+        calls=sum(part.calls for part in added),
+        input_tokens=sum(part.input_tokens for part in added),
+        output_tokens=sum(part.output_tokens for part in added),
+        tokens=sum(part.tokens for part in added),
+        cost_usd=_whole(part.cost_usd for part in added),
+    )
+
+
+def _whole(costs: Iterable[float | None]) -> float | None:
+    """Return the sum; None if a part of it is unknown."""
+    known = list(costs)
+    return None if None in known else sum(cost for cost in known if cost is not None)
 
 
 @dataclass
@@ -457,14 +457,14 @@ OTHER_FIX = "Try it with another model or other fields."
 
 @dataclass(frozen=True)
 class FailedJudgement:
-    """A judgement without a score: the reason, and the id if it was submitted."""
+    """A judgement without a score: the reason, and how it ended if it was submitted."""
 
     why: str
-    id: str | None = None
+    ended: Snapshot | None = None
 
     def __str__(self) -> str:
-        """Return both."""
-        return self.why if self.id is None else f"{self.id}: {self.why}"
+        """Return the reason, with the id if there is one."""
+        return self.why if self.ended is None else f"{self.ended.id}: {self.why}"
 
 
 @dataclass(frozen=True)
@@ -636,8 +636,8 @@ def _why_not_judged(judged: Snapshot | str) -> FailedJudgement:
     if isinstance(judged, str):
         return FailedJudgement(judged)
     if judged.error is not None:
-        return FailedJudgement(f"{judged.error.code}: {judged.error.detail}", judged.id)
-    return FailedJudgement(f"{judged.status}, without a score", judged.id)
+        return FailedJudgement(f"{judged.error.code}: {judged.error.detail}", judged)
+    return FailedJudgement(f"{judged.status}, without a score", judged)
 
 
 def _ratings(refined: RefinedText, drafts: Iterable[Iteration]) -> dict[str, float]:
@@ -707,19 +707,10 @@ class ComparisonStory:
 
     def spent(self) -> dict[str, float | None]:
         """Return what refining and judging cost; None if it is unknown."""
-        runs = {
-            refined.snapshot.id: refined.snapshot
-            for text in self.refined
-            for refined in text.values()
-            if refined.snapshot
-        }
-        judged = {
-            one.id: one
-            for text in self.refined
-            for refined in text.values()
-            for one in refined.judgements
-        }
-        return {"refining": _cost(runs.values()), "judging": _cost(judged.values())}
+        refined = [one for text in self.refined for one in text.values()]
+        failed = [why.ended for one in refined for why in one.not_judged]
+        judged = [*(judgement for one in refined for judgement in one.judgements), *failed]
+        return {"refining": _cost(one.snapshot for one in refined), "judging": _cost(judged)}
 
     def notes(self) -> list[str]:
         """Return the reservations: possible favour, noise, and how to run the command again."""
@@ -755,9 +746,9 @@ def _gaps_of(text: str, name: str, found: Mapping[str, RefinedText]) -> Iterator
         )
 
 
-def _cost(of: Iterable[Snapshot]) -> float | None:
-    costs = [snapshot.usage.cost_usd for snapshot in of]
-    return None if None in costs else sum(cost for cost in costs if cost is not None)
+def _cost(of: Iterable[Snapshot | None]) -> float | None:
+    """Return what refinements cost together, each once; None if that of one is unknown."""
+    return _whole({one.id: one.usage.cost_usd for one in of if one is not None}.values())
 
 
 def _dollars(cost: float | None) -> str:

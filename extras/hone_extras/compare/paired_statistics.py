@@ -58,7 +58,6 @@ def compare_settings(
 
 def _summary(name: str, texts: Texts) -> SettingSummary:
     found = [text[name] for text in texts]
-    estimates = [outcome for outcome in found if outcome.own_estimate is not None]
     return SettingSummary(
         name,
         texts=len(found),
@@ -66,16 +65,12 @@ def _summary(name: str, texts: Texts) -> SettingSummary:
         without_text=sum(outcome.has_ended and not outcome.has_text for outcome in found),
         without_score=sum(outcome.has_text and outcome.score is None for outcome in found),
         unscored=_unscored(found),
-        score=_from_0_to_1([outcome.score for outcome in found if outcome.score is not None]),
+        score=_from_0_to_1(_known([outcome.score for outcome in found])),
         passed=sum(bool(outcome.passed) for outcome in found),
-        own_score=_mean([outcome.own_score for outcome in found if outcome.own_score is not None]),
-        own_estimate=_mean(
-            [outcome.own_estimate for outcome in estimates if outcome.own_estimate is not None]
-        ),
-        own_error=_mean(
-            [outcome.own_error for outcome in estimates if outcome.own_error is not None]
-        ),
-        estimated=len(estimates),
+        own_score=_mean([outcome.own_score for outcome in found]),
+        own_estimate=_mean([outcome.own_estimate for outcome in found]),
+        own_error=_mean([outcome.own_error for outcome in found]),
+        estimated=len(_known([outcome.own_estimate for outcome in found])),
         cost_usd=_whole([outcome.cost_usd for outcome in found if outcome.has_ended]),
         seconds=interval(_known([outcome.seconds for outcome in found])),
         criteria={
@@ -169,8 +164,10 @@ def _known(values: Sequence[float | None]) -> list[float]:
     return [value for value in values if value is not None]
 
 
-def _mean(values: Sequence[float]) -> float | None:
-    return fmean(values) if values else None
+def _mean(values: Sequence[float | None]) -> float | None:
+    """Return the mean of those that are known; None without any."""
+    known = _known(values)
+    return fmean(known) if known else None
 
 
 def _whole(values: Sequence[float | None], level: float = CONFIDENCE) -> MeanInterval | None:

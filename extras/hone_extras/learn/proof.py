@@ -30,8 +30,11 @@ left."""
 
 
 def confidence_of(attempt: int) -> float:
-    """Return the confidence of the interval for a proposal, by how many were proved before it."""
-    return 1 - FALSE_SHARE * 0.5**attempt
+    """Return the confidence of the interval for a proposal, by how many were proved before it.
+
+    It stays from the 40th on, of which the share is a trillionth: a float of 1 has no interval.
+    """
+    return 1 - FALSE_SHARE * 0.5 ** min(attempt, 40)
 
 
 def proof_of(
@@ -77,7 +80,7 @@ def _of_level(pair: PairedDifference, confidence: float) -> Iterator[str]:
 
     Texts that all differ by the same have no spread, and their number alone decides.
     """
-    level = f"{100 * confidence:.6g} %"
+    level = f"{100 * confidence:.14g} %"
     if confidence > CONFIDENCE:
         yield f"Earlier proposals were tried for this setting, so the level is {level}, not 95 %."
     score, needed = pair.score, fewest_without_spread(confidence)

@@ -245,7 +245,7 @@ def divided(
     """Return the texts to write a proposal from, and those to play, of which people spoke.
 
     Half of the latter are played, at least `FEWEST_TEXTS` and at most `most`. The ids decide which
-    ones, so that a text stays on its side while others are added.
+    ones, so that most texts stay on their side while others are added.
     """
     by_lot = sorted(texts, key=lambda text: sha256(text.ids[0].encode()).digest())
     spoken = [text for text in by_lot if text.has_a_person]

@@ -203,7 +203,8 @@ class Trial:
         Half of the score is that of the preset's own criteria, half that of what people asked for.
         """
         own = (() if self.before.criteria == AUTO else self.before.criteria) or (QUALITY,)
-        people = ASKED.model_copy(update={"weight": sum(criterion.weight for criterion in own)})
+        whole = sum(criterion.weight for criterion in own)
+        shares = [each.model_copy(update={"weight": each.weight / whole}) for each in own]
         said = "\n\n".join(remark.words for remark in text.remarks if remark.is_of_a_person)
         documents = [*(text.fields.get("context") or ())][:31]
         left = MAX_CONTEXT - sum(len(document["text"]) for document in documents)
@@ -215,7 +216,7 @@ class Trial:
             "grounding": text.fields.get("grounding") or "open",
             "draft": draft,
             "strategy": {"kind": "critique"},
-            "criteria": [criterion.model_dump(mode="json") for criterion in (*own, people)],
+            "criteria": [criterion.model_dump(mode="json") for criterion in (*shares, ASKED)],
             "instructions": {"critic": style},
             "critics": self.preset.get("critics", {}),
             "models": self._model("critic", self.asked["judge"]),

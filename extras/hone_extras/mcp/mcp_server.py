@@ -24,13 +24,12 @@ from mcp.server.transport_security import TransportSecuritySettings
 from pydantic import AnyHttpUrl, BaseModel, ConfigDict, Field
 
 from app.cli.contract_client import CliError, ContractClient, path_of
-from app.contract.events import Event, EventType, IterationCompleted
+from app.contract.events import EventType, IterationCompleted
 from app.contract.reviews import ReviewDecision
 from app.contract.snapshot import IterationList, Snapshot
 from hone import HoneError
 
 Answer = TypeVar("Answer")
-END = object()
 
 INSTRUCTIONS = """\
 Hone improves a text until a critic scores it high enough: it drafts, judges, checks and revises.
@@ -137,11 +136,11 @@ class AssistantTools:
         )
         try:
             started = await asyncio.shield(submitting)
-            await _follow(self._hone, started, context)
+            ended = await _follow(self._hone, started, context)
         except asyncio.CancelledError:
             await asyncio.shield(self._cancel(submitting))
             raise
-        return await _ask(_state, self._hone, started)
+        return await _ask(_state, self._hone, started, ended)
 
     async def _cancel(self, submitting: asyncio.Task[str]) -> None:
         """Cancel what is submitted, once it is; what was refused need not be."""
@@ -250,28 +249,33 @@ async def _ask(function: Callable[..., Answer], *arguments: Any) -> Answer:
         raise ToolError(str(error)) from error
 
 
-async def _follow(hone: ContractClient, refinement_id: str, context: Context[Any, Any]) -> None:
-    """Report the id and each judged draft, until it has ended or waits for a person."""
+async def _follow(
+    hone: ContractClient, refinement_id: str, context: Context[Any, Any]
+) -> Snapshot | None:
+    """Report the id and each judged draft; return how it ended, None if it waits for a person."""
     events = hone.follow(refinement_id)
     await context.report_progress(0, message=f"{refinement_id} has begun")
-    judged = 0
-    while (event := await _ask(next, events, END)) is not END:
-        if isinstance(event, Event) and event.type is EventType.PAUSED:
-            return
-        if isinstance(event, Event) and isinstance(event.data, IterationCompleted):
+    judged, ended = 0, None
+    while event := await _ask(lambda: next(events, None)):
+        if event.type is EventType.PAUSED:
+            return None
+        if isinstance(done := event.data, Snapshot):
+            ended = done
+        if isinstance(done, IterationCompleted):
             judged += 1
-            done = event.data
             score = "no score" if done.score is None else f"score {done.score:g}"
             message = f"{done.path}: {score}, {'passed' if done.passed else 'not passed yet'}"
             await context.report_progress(judged, message=message)
+    return ended
 
 
-def _state(hone: ContractClient, refinement_id: str) -> Refined:
-    now = hone.snapshot(refinement_id)
+def _state(hone: ContractClient, refinement_id: str, ended: Snapshot | None = None) -> Refined:
+    """Return how far it is; a text that is not stored is sent once, with how it `ended`."""
+    now = ended or hone.snapshot(refinement_id)
     draft = now.result.draft if now.result else None
     score = now.result.score if now.result else None
     path = (now.review.path if now.review else None) or (now.best.path if now.best else None)
-    if draft is None and path:
+    if draft is None and path and now.erased_at is None:
         judged = hone.read(IterationList, path_of(refinement_id, "/iterations"))
         shown = [draft for draft in judged.data if draft.path == path]
         draft, score = (shown[0].draft, shown[0].score) if shown else (None, None)

@@ -41,6 +41,22 @@ async def test_changes_are_shown_word_by_word_and_problems_in_the_text(
     assert not await scrolls_sideways(page)
 
 
+async def test_a_draft_that_a_stage_begins_with_is_not_called_that_of_the_client(
+    page: Page, service: RunningService
+) -> None:
+    stages = [{"name": "draft"}, {"name": "polish", "mode": "revise"}]
+    strategy = {"kind": "stepwise", "stages": stages}
+    refinement_id = await service.submit(strategy=strategy, threshold=0.1)
+    await service.ended(refinement_id)
+    made = await service.client.post(f"/v1/refinements/{refinement_id}/tokens")
+    await page.goto(f"/console/refinements/{refinement_id}/drafts")
+    options = page.get_by_label("Difference from").get_by_role("option")
+    await expect(options.filter(has_text="stages/polish/iterations/0")).not_to_contain_text("yours")
+    await page.goto(f"/console/refinements/{refinement_id}#token={made.json()['token']}")
+    await expect(page.get_by_role("button", name="Copy the text")).to_be_visible()
+    await expect(page.get_by_role("button", name="Before")).to_have_count(0)
+
+
 async def test_a_step_shows_its_prompt_and_its_reply(page: Page, service: RunningService) -> None:
     refinement_id = await service.submit(task="Explain refunds to <b>Zoë</b>.")
     await service.ended(refinement_id)

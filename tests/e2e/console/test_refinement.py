@@ -11,6 +11,7 @@ from tests.e2e.console.conftest import PHONE, scrolls_sideways, violations
 from tests.e2e.running_service import RunningService
 from tests.e2e.scripted_models import answering, held_at, scoring
 from tests.e2e.test_deltas import slow_words
+from tests.waiting import TIMEOUT_S
 
 HOSTILE = "<img src=x onerror=alert(1)>"
 
@@ -46,6 +47,36 @@ async def test_the_overview_shows_how_it_stands_its_scores_and_what_went_on_when
     await page.set_viewport_size(PHONE)
     assert not await scrolls_sideways(page)
     assert await violations(page) == []
+
+
+async def test_a_text_that_is_not_stored_stays_on_the_page_that_received_it(
+    page: Page, service: RunningService
+) -> None:
+    released = asyncio.Event()
+    service.models.behaviour = held_at("iterations/1/critique", released)
+    refinement_id = await service.submit(max_iterations=1, store=False)
+    await page.goto(f"/console/refinements/{refinement_id}")
+    await expect(page.get_by_text("Asked for")).to_be_visible()
+    released.set()
+    await expect(page.get_by_text(draft(1))).to_be_visible()
+    address = f"/v1/refinements/{refinement_id}"
+    async with page.expect_response(lambda it: it.url.endswith(address)) as again:
+        pass
+    assert (await (await again.value).json())["result"] is None
+    await expect(page.get_by_text("its texts were erased")).to_be_visible()
+    await expect(page.get_by_text(draft(1))).to_be_visible()
+
+
+async def test_a_page_that_is_opened_after_the_end_shows_a_text_that_is_not_stored(
+    page: Page, service: RunningService
+) -> None:
+    refinement_id = await service.submit(max_iterations=1, store=False, metadata={"end": "late"})
+    listed = "/v1/refinements?status=succeeded&metadata.end=late"  # a list delivers nothing
+    async with asyncio.timeout(TIMEOUT_S):
+        while not (await service.client.get(listed)).json()["data"]:  # noqa: ASYNC110
+            await asyncio.sleep(0.05)
+    await page.goto(f"/console/refinements/{refinement_id}")
+    await expect(page.get_by_text(draft(1))).to_be_visible()
 
 
 @pytest.mark.parametrize(

@@ -60,6 +60,17 @@ async def test_what_is_filled_in_is_submitted_and_can_be_sent_again(
     assert await submitted(page, service) == request
 
 
+async def test_a_text_of_another_system_keeps_its_line_ends_where_it_is_edited(
+    page: Page, service: RunningService
+) -> None:
+    refinement_id = await service.submit(draft="One line.\r\nAnother one.\r\n")
+    await page.goto(f"/console/new?from={refinement_id}")
+    field = page.get_by_label("Your text")
+    await field.press("Control+Home")
+    await field.press_sequentially("I: ")
+    assert (await submitted(page, service))["draft"] == "I: One line.\r\nAnother one.\r\n"
+
+
 async def test_a_draft_that_is_an_object_is_edited_as_json_and_its_nulls_stay(
     page: Page, service: RunningService
 ) -> None:

@@ -12,11 +12,9 @@ from workers.engine.search import Outcome, Search
 
 async def critique(task: Task, limits: Limits, _plan: CritiqueStrategy) -> Outcome:
     """Judge the given draft once, by validators and critic; only a reviewer can have it revised."""
-    if task.draft is None:
-        raise ValueError("the critique strategy requires a draft")
     with Search.of(task, limits) as search:
         search.is_last = True
-        given = Draft(task.draft, is_reply=task.is_clients_draft)
+        given = Draft(task.draft or "", is_reply=task.is_clients_draft)
         await search.judged(await within("iterations/0", judge(task, given)))
         await heeded(task, search)
         search.reason = search.decided or StopReason.COMPLETED

@@ -94,16 +94,9 @@ async def faults(task: Task, text: str, *, calculates: bool = False) -> Verifica
     asked = question("verify", "critic", CheckSteps(task, text, count, results))
     faulty = await ask(asked, first_faulty_in(count), UNREADABLE)
     last = count if faulty is None else faulty.step
-    wrong = next(
-        (
-            calculation
-            for calculation in calculated
-            if not calculation[1].is_right and calculation[0] <= last
-        ),
-        None,
-    )
-    if wrong is not None:
-        step, calculation = wrong
+    wrong = [each for each in calculated if not each[1].is_right and each[0] <= last]
+    if wrong:
+        step, calculation = wrong[0]
         fix = f"calculate anew from {calculation.left} = {calculation.value}"
         found = _fault(f"step {step}", str(calculation), fix, _span(chain, step), CALCULATOR)
     elif faulty is not None:

@@ -195,11 +195,9 @@ async def weighed(
     if len(groups) < 2:
         return None
     first = [samples[group[0]] for group in groups]
-    answers, reasoning = (
-        [sample.answer or "" for sample in first],
-        [sample.reasoning for sample in first],
-    )
-    asked = question("weigh", "critic", Weigh(task, tuple(answers), tuple(reasoning)))
+    answers = tuple([sample.answer or "" for sample in first])
+    reasoning = tuple([sample.reasoning for sample in first])
+    asked = question("weigh", "critic", Weigh(task, answers, reasoning))
     try:
         return await ask(asked, weights_in(len(groups)), "unreadable_vote")
     except Stopped:
