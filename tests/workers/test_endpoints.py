@@ -27,7 +27,7 @@ from workers.play.endpoints import (
 )
 from workers.validators.running import ServerResources
 
-NAME = "endpoint:checks.example.com/tone"
+NAME = f"endpoint:checks.example.com/tone#{TENANT}"
 TONE = {"kind": "http", "url": "https://Checks.example.com/tone?key=secret"}
 PASSED = json.dumps({"passed": True}).encode()
 
@@ -241,21 +241,36 @@ async def test_of_an_endpoint_that_keeps_failing_only_a_call_with_a_permit_is_ma
     await limiter.limiter.aclose()
 
 
+async def test_an_endpoint_that_fails_one_tenant_is_called_for_another_one() -> None:
+    limiter, endpoint = EndpointLimiter(), ScriptedEndpoint([away()] * FAILURES)
+    hasty = Endpoint(url=TONE["url"], timeout_s=0.001)
+    acme = LimitedEndpoints(endpoint, limiter, "acme", set())
+    for _ in range(FAILURES):
+        with pytest.raises(EndpointWaits) as waits:
+            await acme.post(hasty, b"{}", "key")
+    async with asyncio.timeout(TIMEOUT_S):
+        while limiter.gate(waits.value.name).reason is None:  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+    globex = LimitedEndpoints(endpoint, limiter, "globex", set())
+    assert await globex.post(Endpoint(url=TONE["url"]), b"{}", "key") == PASSED
+    await limiter.limiter.aclose()
+
+
 @pytest.mark.parametrize(
     ("url", "name"),
     [
         ("https://Checks.example.com/tone?key=secret", NAME),
-        ("http://checks.example.com:8080", "endpoint:checks.example.com:8080"),
+        ("http://checks.example.com:8080", f"endpoint:checks.example.com:8080#{TENANT}"),
     ],
 )
-def test_its_name_is_host_and_path(url: str, name: str) -> None:
-    assert endpoint_wait_name(url) == name
+def test_its_name_is_host_and_path_and_tenant(url: str, name: str) -> None:
+    assert endpoint_wait_name(url, TENANT) == name
 
 
 def test_names_of_long_addresses_differ() -> None:
-    first, second = (endpoint_wait_name(f"https://e.com/{'a' * 900}{it}") for it in "xy")
+    first, second = (endpoint_wait_name(f"https://e.com/{'a' * 900}{end}", TENANT) for end in "xy")
     assert first != second
-    assert len(first) < LONGEST_NAME + 30
+    assert len(first) < LONGEST_NAME + 30 + len(TENANT)
 
 
 async def test_a_worker_forgets_endpoints_that_nothing_waits_for() -> None:
