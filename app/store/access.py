@@ -56,6 +56,11 @@ class KeyRecord:
         ends = [at for at in (self.revoked_at, self.expires_at) if at is not None]
         return min(ends, default=float("inf"))
 
+    @property
+    def is_barred(self) -> bool:
+        """Whether it is of a person whom an administrator has revoked: it is kept for good."""
+        return bool(self.issuer) and self.revoked_at is not None
+
     def encode(self) -> str:
         """Return it as JSON."""
         known = asdict(self)
@@ -272,7 +277,7 @@ class AccessStore:
 
         Keys that no longer work make room, first those that have not for longest.
         """
-        theirs = [key for key in await self.all() if key.tenant == tenant]
+        theirs = [key for key in await self.all() if key.tenant == tenant and not key.is_barred]
         if (too_many := len(theirs) + 1 - MOST_KEYS_OF_TENANT) <= 0:
             return
         now_ms = (await self.state()).now_ms
@@ -303,7 +308,7 @@ class AccessStore:
     async def _forget_dead(self) -> bool:
         """Delete keys that have not worked for 90 days; return whether there were any."""
         before = (await self.state()).now_ms - DEAD_MS
-        dead = [key for key in await self.all() if key.ends_at < before]
+        dead = [key for key in await self.all() if key.ends_at < before and not key.is_barred]
         await self._forget(dead)
         return bool(dead)
 
