@@ -193,7 +193,7 @@ class WebhookSender:
             return
         answer = await self._client.deliver(webhook, body, taken.id, taken.tenant)
         state, wait_s = self._after(taken.state, answer, taken.at)
-        await self._webhooks.settle(taken, state, wait_s)
+        is_there = await self._webhooks.settle(taken, state, wait_s)
         facts: dict[str, object] = {
             "refinement": taken.refinement_id,
             "tenant": taken.tenant,
@@ -207,7 +207,7 @@ class WebhookSender:
         metrics.WEBHOOKS.labels("delivered" if answer.is_accepted else "refused").inc()
         said = "webhook delivered" if answer.is_accepted else "webhook was not accepted"
         log.log(logging.INFO if answer.is_accepted else logging.WARNING, said, extra=facts)
-        if await self._webhooks.note(taken, webhook.url, accepted=answer.is_accepted):
+        if is_there and await self._webhooks.note(taken, webhook.url, accepted=answer.is_accepted):
             log.warning("%s is paused: it failed too often", url_without_query(webhook.url))
 
     def _after(

@@ -234,8 +234,9 @@ class AccessStore:
 
     async def forget_tenant(self, tenant: str) -> None:
         """Delete the quotas of a tenant, and what was derived from its refinements."""
-        await self._committer.execute("HDEL", keys.TENANTS, tenant)
-        await self._committer.execute("HDEL", keys.STORED, tenant)
+        for by_tenant in (keys.TENANTS, keys.STORED, keys.CHANGES):
+            await self._committer.execute("HDEL", by_tenant, tenant)
+        await self._committer.execute("ZREM", keys.TURNS, tenant)
         await unlist(self._committer, tenant)
         await self._committer.execute("HSET", keys.ACCESS, "version", uuid4().hex)
         for pattern in keys.of_tenant(tenant):
@@ -318,9 +319,12 @@ class AccessStore:
             await self._committer.execute("HDEL", keys.KEY_USES, *ids)
 
     async def used(self, uses: Mapping[str, int]) -> None:
-        """Record when keys were last used."""
+        """Record when keys were last used, of those that are not deleted."""
         words = [word for use in uses.items() for word in use]
         await self._committer.execute("HSET", keys.KEY_USES, *words)
+        records = await self.get([*uses])
+        if gone := [key_id for key_id, key in zip(uses, records, strict=True) if key is None]:
+            await self._committer.execute("HDEL", keys.KEY_USES, *gone)
 
     async def uses(self, ids: Iterable[str]) -> dict[str, int]:
         """Return when each of these keys was last used, without those that never were."""

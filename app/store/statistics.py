@@ -43,6 +43,7 @@ from app.contract.statistics import (
     UsageReport,
 )
 from app.contract.values import value
+from app.contract.waiting import OWN_KEY_OF
 from app.store.cell_records import note_missing
 from app.store.redis import keys
 from app.store.redis.codec import decode_sums, moment, readable_sums
@@ -479,15 +480,15 @@ def _invalid_usage(parameter: str, detail: str) -> InvalidRequest:
 
 
 async def unlist(committer: Commands, tenant: str) -> None:
-    """Remove the days of a tenant from the list; the hashes themselves are deleted elsewhere."""
-    cursor: int | None = None
-    while cursor != 0:
-        found = await committer.execute(
-            "ZSCAN", keys.STATISTICS, cursor or 0, "MATCH", f"{tenant}:*", "COUNT", SCANNED
-        )
-        cursor = int(found[0])
-        if listed := [name for name, _ in found[1]]:
-            await committer.execute("ZREM", keys.STATISTICS, *listed)
+    """Remove what is of a tenant from lists; the hashes themselves are deleted elsewhere."""
+    for name, its in ((keys.STATISTICS, f"{tenant}:*"), (keys.LIMITS, f"{OWN_KEY_OF}{tenant}:*")):
+        cursor: int | None = None
+        while cursor != 0:
+            words = ("ZSCAN", name, cursor or 0, "MATCH", its, "COUNT", SCANNED)
+            place, found = await committer.execute(*words)
+            cursor = int(place)
+            if listed := [member for member, _ in found]:
+                await committer.execute("ZREM", name, *listed)
 
 
 class Statistics:

@@ -96,13 +96,20 @@ async def test_nothing_of_an_erased_tenant_is_left_but_what_was_done(
                 redis.sadd(name, "prop_gone")  # an erasure looks for those made from the text
             elif name not in before:
                 redis.set(name, "what was learnt")
+        redis.zadd(keys.TURNS, {"another": 0, ACME: 9})  # it has submitted of late, as has another
+        redis.zadd(keys.LINE + "another", {"ref_gone": 1})
+        redis.zadd(keys.LIMITS, {f"own:{ACME}:openai:gpt-5-mini@0f": 1})
+        redis.hset(keys.CHANGES, ACME, "1")
+        own = [key.id for key in await store.access.all() if key.tenant == ACME]
         other = await Keyring(store.access, Settings()).create(OPERATOR, KeyRequest())
         assert await erase_tenant(Cells([store]), ACME) == len(erased)
+        await store.access.used(dict.fromkeys(own, 1))  # an API process notes it later
         left = traces(redis)
     log = left.pop(keys.AUDIT + ACME)
     left.pop(keys.COUNTED + ACME)
     assert all(it in log for it in erased)
     assert other.id in left[keys.API_KEYS]
+    assert not any(key_id in left.get(keys.KEY_USES, "") for key_id in own)
     for name, content in left.items():
         assert not fnmatchcase(name, "*acme*"), name
         assert ACME not in content, name

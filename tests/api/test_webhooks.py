@@ -271,6 +271,21 @@ class HangingReceiver(ScriptedReceiver):
         return ACCEPTED
 
 
+async def test_an_attempt_that_ends_after_an_erasure_leaves_nothing(
+    keyed_api: httpx.AsyncClient, keyed_worker: WorkerStore, store: Store, redis: Redis
+) -> None:
+    refinement_id = await ended(keyed_api, keyed_worker, webhook=HOOK)
+    (taken,) = await store.webhooks.lease_due(1, 60)
+    receiver = HangingReceiver()
+    sender = WebhookSender(store, store.webhooks, receiver, AT_ONCE)
+    sending = asyncio.create_task(sender.send(taken))
+    await receiver.has_got.wait()
+    await keyed_api.delete(f"/v1/refinements/{refinement_id}")
+    receiver.let_go.set()
+    await sending
+    assert await redis.keys(redis_keys.ENDPOINTS + "*") == []
+
+
 async def test_it_arrives_although_what_sends_it_is_dropped_twenty_times(
     keyed_api: httpx.AsyncClient, keyed_worker: WorkerStore, store: Store
 ) -> None:
