@@ -249,7 +249,7 @@ async def test_nothing_is_left_of_what_is_deleted(
     held = await succeeded(store, worker)
     await archive_now(redis, worker, held.id)
     await end(store, worker, redis, held)
-    assert objects_of(directory, held.id) == []
+    assert [*directory.rglob(held.id), *directory.rglob(TENANT)] == []
     left = await everything(redis)
     del left[ListQueue.key.encode()]
     once_more = left.pop(keys.TO_ERASE.encode())
@@ -268,6 +268,7 @@ async def test_what_was_being_written_while_it_was_erased_goes_as_well(
     (late,) = objects_of(directory, held.id)
     content = late.read_bytes()
     await store.erase(TENANT, held.id)
+    late.parent.mkdir(parents=True)
     late.write_bytes(content)
     await redis.zadd(keys.TO_ERASE, {f"{TENANT} {held.id} again": 1})
     assert worker.transfer
