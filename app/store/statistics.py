@@ -47,7 +47,7 @@ from app.contract.waiting import OWN_KEY_OF
 from app.store.cell_records import note_missing
 from app.store.redis import keys
 from app.store.redis.codec import decode_sums, moment, readable_sums
-from app.store.redis.committer import Commands, Committer, replies_in_order
+from app.store.redis.committer import Commands, Committer, replies_in_order, scanned
 from app.store.redis.connection import refusing
 from app.store.redis.keys import Word
 from app.store.state import Addition, NewRefinement
@@ -438,7 +438,6 @@ def insight_additions(gained: Mapping[Key, Sums]) -> tuple[Addition, ...]:
 
 
 EPOCH = date(1970, 1, 1)
-SCANNED = 1_000
 USAGE_DAYS = 30
 READ_AT_ONCE = 50
 MOST_GROUPS = 10_000
@@ -482,12 +481,8 @@ def _invalid_usage(parameter: str, detail: str) -> InvalidRequest:
 async def unlist(committer: Commands, tenant: str) -> None:
     """Remove what is of a tenant from lists; the hashes themselves are deleted elsewhere."""
     for name, its in ((keys.STATISTICS, f"{tenant}:*"), (keys.LIMITS, f"{OWN_KEY_OF}{tenant}:*")):
-        cursor: int | None = None
-        while cursor != 0:
-            words = ("ZSCAN", name, cursor or 0, "MATCH", its, "COUNT", SCANNED)
-            place, found = await committer.execute(*words)
-            cursor = int(place)
-            if listed := [member for member, _ in found]:
+        async for page in scanned(committer, "ZSCAN", name, match=its):
+            if listed := [member for member, _ in page]:
                 await committer.execute("ZREM", name, *listed)
 
 
