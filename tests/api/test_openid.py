@@ -13,6 +13,7 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.rsa import generate_private_key
 from pydantic import SecretStr, ValidationError
 
+from app.access.callers import Directory
 from app.access.keyring import Keyring
 from app.access.people import Person, SignInFailed
 from app.contract.access import OPERATOR, KeyRequest, Scope
@@ -147,6 +148,19 @@ async def test_whom_an_administrator_has_revoked_is_out_at_once_and_stays_out(
     await Keyring(store.access, settings).revoke(OPERATOR, key_id)
     answer = await signed_in(browser)
     assert (answer.status_code, "revoked your access" in answer.text) == (403, True)
+
+
+async def test_a_person_can_be_named_as_a_reviewer_after_the_session_and_not_once_revoked(
+    store: Store, settings: Settings
+) -> None:
+    keyring = Keyring(store.access, settings)
+    grant = Grant("*", "acme", (Scope.READ, Scope.REVIEW))
+    ann = Person("https://login.example.com", "ann", "Ann", frozenset())
+    known_as = (await keyring.admit(ann, grant, ends_at=1)).id
+    async with Directory(store.access, settings) as directory:
+        assert await directory.not_reviewing("acme", [known_as]) == ()
+        await keyring.revoke(OPERATOR, known_as)
+        assert await directory.not_reviewing("acme", [known_as]) == (known_as,)
 
 
 async def test_who_was_revoked_stays_out_when_keys_that_ended_make_room(
