@@ -19,6 +19,7 @@ from workers.outbound.guarded_client import (
     EndpointUnavailable,
     EndpointWaits,
 )
+from workers.outbound.transport import MOST_ASKED
 from workers.play.endpoints import (
     LONGEST_NAME,
     EndpointLimiter,
@@ -86,8 +87,11 @@ async def test_a_moment_is_waited_for_in_the_worker(harness: RefinementHarness) 
     assert (ended.status, ended.outcome, endpoint.called) == (Status.SUCCEEDED, "passed", 3)
 
 
-async def test_longer_it_is_parked_and_goes_on_with_a_permit(harness: RefinementHarness) -> None:
-    endpoint = ScriptedEndpoint([away(60)])
+@pytest.mark.parametrize("asked_s", [60, MOST_ASKED])
+async def test_longer_it_is_parked_and_goes_on_with_a_permit(
+    harness: RefinementHarness, asked_s: float
+) -> None:
+    endpoint = ScriptedEndpoint([away(asked_s)])
     refinement_id = await harness.submit(validators=[TONE])
     worker = harness.worker(models(endpoint, 0.9))
     await harness.deliver(worker, refinement_id)
