@@ -423,8 +423,8 @@ def kind_of_task(request: RefinementRequest) -> str:
 
 def drawn_in(new: NewRefinement) -> bytes | None:
     """Return what the record says of the models that were drawn; None if nothing is learnt."""
-    queued = new.queued
-    if not new.request.learn or (queued.draw is None and not queued.draws):
+    queued, is_learnt = new.queued, new.request.learn and new.request.store
+    if not is_learnt or (queued.draw is None and not queued.draws):
         return None
     draws = queued.draws if queued.draw is None else {"generator": queued.draw, **queued.draws}
     kind = next(iter(draws.values())).kind
