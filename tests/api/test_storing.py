@@ -17,6 +17,7 @@ from app.settings import Settings
 from app.store import Store, WorkerStore, open_store
 from app.store.redis import keys
 from app.store.redis.scripts import UNSTORED_MS
+from app.store.state import CACHED_FROM
 from app.store.statistics import drawn_in
 from tests.api.api_client import ManualWorker, ended, problem, server_sent, submitted
 from tests.api.test_erasure import traces
@@ -126,6 +127,15 @@ async def test_names_of_parts_are_erased_wherever_they_stand(
     await all_erased(redis_url)
     after = await api.get(f"/v1/refinements/{refinement_id}")
     assert after.json()["continued_from"] == origin | {"path": ""}
+
+
+async def test_no_hash_of_long_texts_is_left(
+    api: httpx.AsyncClient, worker: WorkerStore, redis: Redis, redis_url: str
+) -> None:
+    refinement_id = await unstored(api, worker, task=f"{MARK} " * CACHED_FROM)
+    await api.get(f"/v1/refinements/{refinement_id}")
+    await all_erased(redis_url)
+    assert await redis.keys(keys.PROMPT_NONCE + "*") == []
 
 
 def test_no_sum_gets_the_names_of_parts_that_are_not_to_be_stored() -> None:
