@@ -43,7 +43,6 @@ from app.contract.statistics import (
     UsageReport,
 )
 from app.contract.values import value
-from app.contract.waiting import OWN_KEY_OF
 from app.store.cell_records import note_missing
 from app.store.redis import keys
 from app.store.redis.codec import decode_sums, moment, readable_sums
@@ -479,11 +478,10 @@ def _invalid_usage(parameter: str, detail: str) -> InvalidRequest:
 
 
 async def unlist(committer: Commands, tenant: str) -> None:
-    """Remove what is of a tenant from lists; the hashes themselves are deleted elsewhere."""
-    for name, its in ((keys.STATISTICS, f"{tenant}:*"), (keys.LIMITS, f"{OWN_KEY_OF}{tenant}:*")):
-        async for page in scanned(committer, "ZSCAN", name, match=its):
-            if listed := [member for member, _ in page]:
-                await committer.execute("ZREM", name, *listed)
+    """Remove the days of a tenant from the list; the hashes themselves are deleted elsewhere."""
+    async for page in scanned(committer, "ZSCAN", keys.STATISTICS, match=f"{tenant}:*"):
+        if listed := [name for name, _ in page]:
+            await committer.execute("ZREM", keys.STATISTICS, *listed)
 
 
 class Statistics:

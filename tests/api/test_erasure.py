@@ -98,7 +98,6 @@ async def test_nothing_of_an_erased_tenant_is_left_but_what_was_done(
                 redis.set(name, "what was learnt")
         redis.zadd(keys.TURNS, {"another": 0, ACME: 9})  # it has submitted of late, as has another
         redis.zadd(keys.LINE + "another", {"ref_gone": 1})
-        redis.zadd(keys.LIMITS, {f"own:{ACME}:openai:gpt-5-mini@0f": 1})
         redis.hset(keys.CHANGES, ACME, "1")
         own = [key.id for key in await store.access.all() if key.tenant == ACME]
         other = await Keyring(store.access, Settings()).create(OPERATOR, KeyRequest())
