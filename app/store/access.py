@@ -12,6 +12,7 @@ from app.contract.access import OPERATOR, AuditEntry, AuditPage, Quotas, Scope, 
 from app.contract.errors import Conflict
 from app.contract.status import Status
 from app.contract.values import value
+from app.store.presets import note_erasure
 from app.store.redis import keys
 from app.store.redis.codec import number_of
 from app.store.redis.committer import Commands, key_names, redis_time_ms
@@ -242,6 +243,7 @@ class AccessStore:
         for pattern in keys.of_tenant(tenant):
             async for name in key_names(self._committer, pattern):
                 await self._committer.execute("UNLINK", name)
+        await note_erasure(self._committer)
 
     async def record(self, tenant: str, by: str, action: str, about: str) -> None:
         """Add an action to the audit log of a tenant."""

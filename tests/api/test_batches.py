@@ -372,6 +372,18 @@ async def test_a_batch_is_erased_in_any_status(
     assert [it for it in (batch["id"], first, DRAFT) if it in stored] == []
 
 
+@pytest.mark.parametrize("is_erased", [True, False])
+async def test_requests_that_go_before_they_began_leave_the_file_of_redis_as_well(
+    api: httpx.AsyncClient, redis: Redis, is_erased: bool
+) -> None:
+    batch = await accepted(api, line("a"))
+    if is_erased:
+        await api.delete(batch["links"]["self"])
+    else:
+        await api.post(batch["links"]["cancel"])
+    assert await redis.hexists(redis_keys.ERASURES, "since")
+
+
 async def test_an_erased_refinement_leaves_the_batch_and_its_results(
     api: httpx.AsyncClient, worker: WorkerStore
 ) -> None:

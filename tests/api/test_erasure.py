@@ -78,6 +78,15 @@ async def test_a_tenant_is_exported_whole(
     assert "hash" not in json.dumps([it for it in lines if it["kind"] == "key"])
 
 
+async def test_what_an_erased_tenant_had_beside_refinements_leaves_the_file_of_redis_as_well(
+    api: httpx.AsyncClient, store: Store, redis_url: str
+) -> None:
+    await api.put("/v1/presets/mail", json={"instructions": {"generator": "Sign as Ann."}})
+    await erase_tenant(Cells([store]), ACME)
+    with Redis.from_url(redis_url) as redis:
+        assert redis.hexists(keys.ERASURES, "since")
+
+
 async def test_nothing_of_an_erased_tenant_is_left_but_what_was_done(
     api: httpx.AsyncClient, store: Store, worker: WorkerStore, redis_url: str
 ) -> None:
