@@ -180,12 +180,10 @@ class ArchiveTransfer:
 
     async def _look_through(self) -> None:
         """Line up what was packed without an archive, once a day."""
-        is_due = await self._committer.execute("SET", keys.ARCHIVE_SWEPT, 1, "NX", "PX", DAY_MS)
-        if not is_due:
-            return
-        async for names in scanned(self._committer, "SCAN", match=keys.JOURNAL + "*"):
-            ids = [keys.following(name, keys.JOURNAL) for name in names]
-            await asyncio.gather(*map(self._line_up, ids))
+        if await self._committer.execute("SET", keys.ARCHIVE_SWEPT, 1, "NX", "PX", DAY_MS):
+            async for names in scanned(self._committer, "SCAN", match=keys.JOURNAL + "*"):
+                ids = [keys.following(name, keys.JOURNAL) for name in names]
+                await asyncio.gather(*map(self._line_up, ids))
 
     async def _line_up(self, refinement_id: str) -> None:
         execute, key = self._committer.execute, keys.SUMMARY + refinement_id
