@@ -22,6 +22,7 @@ from app.store import (
     open_worker_store,
 )
 from app.store.archive import Archive, ArchivedAt, ObjectStore, open_archive
+from app.store.archive_transfer import ARCHIVED_AT_ONCE
 from app.store.redis import keys
 from app.store.redis.committer import Committer
 from app.store.refinements import RefinementReader
@@ -258,6 +259,16 @@ async def test_nothing_is_left_of_what_is_deleted(
     assert all(key.startswith(keys.EXPIRING.encode()) for key in named), "until its hour comes"
     with pytest.raises(RefinementNotFound):
         await store.events(TENANT, held.id)
+
+
+async def test_all_stubs_of_an_hour_are_due_once_it_has_ended(
+    worker: WorkerStore, redis: Redis
+) -> None:
+    hour = keys.EXPIRING + ":1"
+    await redis.rpush(hour, *(f"ref_{number}" for number in range(3 * ARCHIVED_AT_ONCE)))
+    await redis.zadd(keys.EXPIRING, {"1": 1})
+    await archive_now(redis, worker)
+    assert not await redis.exists(hour, keys.EXPIRING)
 
 
 async def test_what_was_being_written_while_it_was_erased_goes_as_well(

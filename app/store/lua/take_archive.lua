@@ -1,14 +1,16 @@
 -- Takes ended refinements whose records are due to go to the archive, and erased ones whose objects are to be deleted:
 -- maximum number of each, after how many ms they may be taken again.
--- Returns how many are to be archived, then their ids and tenants, then `TENANT ID` of those to be deleted. The endings of
--- the former are counted, and from now on an erasure of one of them deletes objects. Stubs whose hour has come are due.
+-- Returns how many are to be archived, how many stubs are due now as their hour has come, then ids and tenants of the
+-- former, then `TENANT ID` of those to be deleted. The endings of the former are counted, and from now on an erasure of
+-- one of them deletes objects.
 local most, again_ms = unpack(ARGV)
-local at, found, ids = clock(), { 0 }, {}
+local at, found, ids = clock(), { 0, 0 }, {}
 go_on_when_full()
 for _, hour in ipairs(redis.call('ZRANGEBYSCORE', EXPIRING, '-inf', at, 'LIMIT', 0, 1)) do
-  local ids = redis.call('LPOP', EXPIRING .. ':' .. hour, most)
-  if not ids then redis.call('ZREM', EXPIRING, hour) end
-  for _, id in ipairs(ids or {}) do
+  local expired = redis.call('LPOP', EXPIRING .. ':' .. hour, most) or {}
+  if #expired == 0 then redis.call('ZREM', EXPIRING, hour) end
+  found[2] = #expired
+  for _, id in ipairs(expired) do
     if redis.call('HEXISTS', SUMMARY .. id, 'stub') == 1 then redis.call('ZADD', DUE, at, id) end
   end
 end
