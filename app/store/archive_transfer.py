@@ -111,15 +111,14 @@ class ArchiveTransfer:
             await self._committer.execute("HDEL", keys.ARCHIVE, "failing_since", "error")
             self._usable_until = time.monotonic() + TRUSTED_S
             await self._look_through()
-        most = (ARCHIVED_AT_ONCE, AGAIN_MS)
-        count, expired, *found = await self._committer.submit(TAKE_ARCHIVE, *most)
+        count, *found = await self._committer.submit(TAKE_ARCHIVE, ARCHIVED_AT_ONCE, AGAIN_MS)
         due, erased = found[: 2 * count], found[2 * count :]
         pairs = zip(due[::2], due[1::2], strict=True)
         await together(
             *(self._move(installation, *map(bytes.decode, reversed(pair))) for pair in pairs),
             *(self._erase(installation, member) for member in erased),
         )
-        return ARCHIVED_AT_ONCE in {count, expired, len(erased)}
+        return ARCHIVED_AT_ONCE in {count, len(erased)}
 
     async def installation(self) -> str:
         """Return the id of this service in the archive; draw it if there is none.
