@@ -150,6 +150,14 @@ async def test_whom_an_administrator_has_revoked_is_out_at_once_and_stays_out(
     assert (answer.status_code, "revoked your access" in answer.text) == (403, True)
 
 
+async def test_half_a_surrogate_pair_in_a_name_breaks_no_answer(
+    browser: httpx.AsyncClient, provider: OpenIdServer
+) -> None:
+    provider.person["email"] = "\ud800@example.com"
+    await signed_in(browser)
+    assert (await browser.get(SESSION)).json()["name"] == "?@example.com"
+
+
 async def test_a_person_can_be_named_as_a_reviewer_after_the_session_and_not_once_revoked(
     store: Store, settings: Settings
 ) -> None:
