@@ -116,10 +116,12 @@ def _is_readable(allowed: str) -> str:
 
 
 def _is_proxy(url: SecretStr) -> SecretStr:
-    parts = urlsplit(url.get_secret_value())
-    if parts.scheme not in {"http", "https"} or not parts.hostname:
-        raise ValueError("is not of the form http://proxy.example:3128")
-    return url
+    with suppress(ValueError):  # its message has a part of the password where a port should be
+        parts = urlsplit(url.get_secret_value())
+        is_named = parts.scheme in {"http", "https"} and parts.hostname and parts.port != 0
+        if is_named and "@" not in parts.path:
+            return url
+    raise ValueError("is not of the form http://proxy.example:3128; a / in its password is %2F")
 
 
 def _is_archive(url: str) -> str:

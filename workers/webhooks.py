@@ -52,6 +52,7 @@ MARGIN_S = 10.0
 
 GONE = 410
 IN_FLIGHT = 100
+OF_ONE_TENANT = 80
 TO_ONE_ENDPOINT = 20
 BUSY_S = 1.0
 POLL_S = 0.5
@@ -68,6 +69,7 @@ class Pace:
     margin_s: float = MARGIN_S
     poll_s: float = POLL_S
     in_flight: int = IN_FLIGHT
+    of_one_tenant: int = OF_ONE_TENANT
     to_one_endpoint: int = TO_ONE_ENDPOINT
     random: Callable[[], float] = random.random
 
@@ -80,7 +82,7 @@ class Pace:
 
 
 class WebhookSender:
-    """Sends what is due, at most `in_flight` at a time, and few to one endpoint."""
+    """Sends what is due: `in_flight` at a time, fewer of one tenant, and few to one endpoint."""
 
     def __init__(
         self,
@@ -170,11 +172,12 @@ class WebhookSender:
         except NotFound:  # erased in the meantime
             return
         assert webhook is not None
-        name = f"{taken.tenant} {url_without_query(webhook.url)}"
-        if self._busy[name] >= self._pace.to_one_endpoint:
+        tenant, endpoint = taken.tenant, f"{taken.tenant} {url_without_query(webhook.url)}"
+        most = {tenant: self._pace.of_one_tenant, endpoint: self._pace.to_one_endpoint}
+        if any(self._busy[name] >= places for name, places in most.items()):
             await self._webhooks.settle(taken, taken.state, BUSY_S)
             return
-        self._busy[name] += 1
+        self._busy.update(most.keys())
         try:
             wait_s = await self._webhooks.gate(taken.tenant, webhook.url)
             if wait_s > 0:
@@ -182,9 +185,7 @@ class WebhookSender:
             else:
                 await self._attempt(taken, webhook)
         finally:
-            self._busy[name] -= 1
-            if not self._busy[name]:
-                del self._busy[name]
+            self._busy -= Counter(most.keys())  # names without any are left out
 
     async def _attempt(self, taken: TakenWebhook, webhook: Endpoint) -> None:
         try:
@@ -193,7 +194,7 @@ class WebhookSender:
             return
         answer = await self._client.deliver(webhook, body, taken.id, taken.tenant)
         state, wait_s = self._after(taken.state, answer, taken.at)
-        await self._webhooks.settle(taken, state, wait_s)
+        is_there = await self._webhooks.settle(taken, state, wait_s)
         facts: dict[str, object] = {
             "refinement": taken.refinement_id,
             "tenant": taken.tenant,
@@ -207,7 +208,7 @@ class WebhookSender:
         metrics.WEBHOOKS.labels("delivered" if answer.is_accepted else "refused").inc()
         said = "webhook delivered" if answer.is_accepted else "webhook was not accepted"
         log.log(logging.INFO if answer.is_accepted else logging.WARNING, said, extra=facts)
-        if await self._webhooks.note(taken, webhook.url, accepted=answer.is_accepted):
+        if is_there and await self._webhooks.note(taken, webhook.url, accepted=answer.is_accepted):
             log.warning("%s is paused: it failed too often", url_without_query(webhook.url))
 
     def _after(

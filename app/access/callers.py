@@ -290,8 +290,8 @@ class Directory:
     async def not_reviewing(self, tenant: str, names: Sequence[str]) -> tuple[str, ...]:
         """Return the reviewers that are no working key of the tenant with the scope to review.
 
-        A key that was rotated counts as the one that replaced it. Where requests need no key, they
-        are names of people, and any will do.
+        A key that was rotated counts as the one that replaced it, and a person who is not signed in
+        as one who is. Where requests need no key, they are names of people, and any will do.
         """
         if self._settings.auth == "off":
             return ()
@@ -307,7 +307,7 @@ class Directory:
                 (record,) = await self._store.get([key_id])
             if record is None or record.tenant != tenant:
                 return False
-            if self._works(record):
+            if self._works(record) or (record.issuer and not record.is_barred):
                 return Scope.REVIEW in record.scopes
             key_id = record.replaced_by
         return False

@@ -132,7 +132,7 @@ class Keyring:
                     await self._store.require_room(grant.tenant)
                 fresh, _ = await self._new(tenant=grant.tenant, scopes=(), name="")
                 after = replace(fresh, id=key_id, issuer=person.issuer)
-            elif before.revoked_at is not None or before.issuer != person.issuer:
+            elif before.is_barred or before.issuer != person.issuer:
                 raise SignInFailed(f"An administrator has revoked your access ({key_id}).")
             else:
                 after = before

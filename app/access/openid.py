@@ -90,8 +90,8 @@ class OpenIdProvider:
         names = (claims.get(claim) for claim in ("email", "preferred_username", "name", "sub"))
         groups = claims.get(GROUPS) or ()
         listed = groups if isinstance(groups, list | tuple) else [groups]
-        name = next(filter(None, names))
-        return Person(self._issuer, claims["sub"], str(name)[:100], frozenset(map(str, listed)))
+        name = str(next(filter(None, names))).encode(errors="replace").decode()
+        return Person(self._issuer, claims["sub"], name[:100], frozenset(map(str, listed)))
 
     async def _described(self) -> Mapping[str, Any]:
         """Return what the provider says of itself (Discovery 1.0, 4)."""

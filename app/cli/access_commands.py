@@ -85,10 +85,9 @@ def on_cells(
                 done = await work(cells)
                 if action:
                     subject = about or str(getattr(done, "id", ""))
-                    tenants = {OPERATOR, getattr(done, "tenant", about) or OPERATOR}
-                    for log in tenants:
+                    for log in {OPERATOR, getattr(done, "tenant", about) or OPERATOR}:
                         await cells.access.record(log, "command line", action, subject)
-                    await cells.changed([*tenants])
+                    await cells.changed(())  # no command changes what is copied by tenant
             return done
 
     redis, home = None, settings.data_dir.expanduser()

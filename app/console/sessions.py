@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from app.access.callers import SESSION_S, Caller, Directory, KeyEnded, Metering
 from app.access.keyring import Keyring
 from app.access.people import SignInFailed
-from app.access.signed import SESSION_COOKIE
+from app.access.signed import SESSION_COOKIE, session_in
 from app.console.pages import message_page
 from app.contract.access import Scope
 from app.contract.errors import (
@@ -122,8 +122,8 @@ async def sign_out(request: Request, directory: Callers) -> Response:
 
 
 async def _end(request: Request, directory: Directory) -> None:
-    session = request.cookies.get(SESSION_COOKIE)
-    if session and (caller := await directory.end_session(session.encode())) is not None:
+    session = session_in(request.headers.get("cookie", "").encode("latin-1"))
+    if session and (caller := await directory.end_session(session)) is not None:
         await _record(request, caller, "signOut")
 
 

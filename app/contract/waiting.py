@@ -92,8 +92,8 @@ class Waiting(Contract):
     reason: WaitReason
     model: str = Field(
         description="What is waited for: a model, `provider:name`, or `own:TENANT:provider:name`"
-        " under the tenant's own key, `endpoint:HOST/PATH`, or the quota of the day of a tenant,"
-        " `quota:TENANT`."
+        " under the tenant's own key, `endpoint:HOST/PATH#TENANT`, or the quota of the day of a"
+        " tenant, `quota:TENANT`."
     )
     until: datetime = Field(description="When a call was expected to be possible, at first.")
     since: datetime | None = Field(None, description="When this was first the reason.")

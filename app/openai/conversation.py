@@ -145,6 +145,9 @@ class Asked:
             found["validators"] = [*preset.get("validators", ()), *validators]
         if self.settings:
             models = preset.get("models") or {}
+            if models.get("candidates"):
+                parameter = self._parameter(f"/models/{next(iter(self.settings))}")
+                raise _wrong(parameter, "the preset draws its model among candidates: omit it")
             named = models.get("generator") or default_model
             found["models"] = {**models, "generator": self._with_settings(named)}
         return found | {"metadata": {**preset.get("metadata", {}), **found.get("metadata", {})}}

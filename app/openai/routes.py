@@ -24,7 +24,7 @@ from app.api.routes import CountedStream, TheReceiver
 from app.contract.errors import FieldError, HoneError, InvalidRequest, Unavailable
 from app.contract.events import StepDelta
 from app.contract.judgement import OnFail
-from app.contract.overlays import Overlay, Preset, RequestLayer
+from app.contract.overlays import Overlay, RequestLayer
 from app.contract.requests import RefinementRequest
 from app.contract.snapshot import Snapshot
 from app.contract.status import Status
@@ -67,8 +67,9 @@ openai = APIRouter(prefix=OPENAI, include_in_schema=False)
 @openai.get("/models")
 async def preset_models(tenant: Tenant, store: TheStore) -> dict[str, Any]:
     """Return `hone`, and every preset of the tenant as a model of its name."""
-    listed = [_model(MODEL), *map(_preset_model, await store.presets.all(tenant))]
-    return {"object": "list", "data": listed}
+    presets = await store.presets.all(tenant)
+    named = [_model(f"{MODEL}:{one.name}", int(one.updated_at.timestamp())) for one in presets]
+    return {"object": "list", "data": [_model(MODEL), *named]}
 
 
 @openai.get("/models/{model}")
@@ -78,10 +79,6 @@ async def preset_model(model: str, tenant: Tenant, store: TheStore) -> dict[str,
         if known["id"] == model:
             return dict(known)
     raise ModelNotFound(f"there is no model {model[:100]!r}")
-
-
-def _preset_model(preset: Preset) -> dict[str, Any]:
-    return _model(f"{MODEL}:{preset.name}", int(preset.updated_at.timestamp()))
 
 
 def _model(name: str, created: int = 0) -> dict[str, Any]:

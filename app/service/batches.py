@@ -1,5 +1,6 @@
 """Receives batches: checks each line as a single submission would be, and stores it."""
 
+from collections import Counter
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, replace
 
@@ -12,8 +13,9 @@ from app.service.service import ClientRequest, Service, origin_of_request
 from app.store import Store
 from app.store.batches import BatchUpload
 
-MOST_AT_ONCE = 8
-"""Batches that one process receives at the same time: each holds a line and a part in memory."""
+MOST_AT_ONCE, OF_ONE = 8, 6
+"""Batches that one process receives at the same time, and those of one tenant: each holds a line
+and a part in memory."""
 
 RETRY_AFTER_S = 5
 MAX_ERRORS = 5
@@ -63,7 +65,7 @@ class Batches:
     def __init__(self, service: Service, store: Store) -> None:
         self._service = service
         self._store = store
-        self._receiving = 0
+        self._receiving: Counter[str] = Counter()
 
     async def submit(
         self,
@@ -79,14 +81,14 @@ class Batches:
         many are refused, IdempotencyMismatch, QuotaExceeded, Overloaded, and what `received`
         raises.
         """
-        if self._receiving >= MOST_AT_ONCE:
-            detail = f"{MOST_AT_ONCE} batches are being received; try again later"
-            raise Overloaded(detail, retry_after_s=RETRY_AFTER_S)
-        self._receiving += 1
+        if self._receiving.total() >= MOST_AT_ONCE or self._receiving[tenant] >= OF_ONE:
+            detail = f"{MOST_AT_ONCE} batches are being received, or {OF_ONE} of this tenant"
+            raise Overloaded(f"{detail}; try again later", retry_after_s=RETRY_AFTER_S)
+        self._receiving[tenant] += 1
         try:
             return await self._submit(_Sender(tenant, api_key), received, key)
         finally:
-            self._receiving -= 1
+            self._receiving -= Counter([tenant])
 
     async def _submit(
         self, sender: "_Sender", received: AsyncIterator[Received], key: str | None

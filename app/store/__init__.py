@@ -3,8 +3,9 @@
 import secrets
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from contextlib import AsyncExitStack, aclosing, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, aclosing, asynccontextmanager
 from functools import partial
+from typing import TypeVar
 
 from app.settings import Settings
 from app.store.archive import open_archive
@@ -41,7 +42,6 @@ from app.store.state import (
     Suspected,
     UnreadableRecord,
 )
-from app.store.statistics import insight_additions
 from app.store.store import Store
 from app.store.wakeups import Wakeups
 from app.store.worker import (
@@ -60,6 +60,9 @@ from app.store.worker import (
 
 EXCHANGE_TIMEOUT_S = 1.0
 CHECK_S = 3.0
+
+T = TypeVar("T")
+Brief = AbstractAsyncContextManager[T | None]
 
 __all__ = [
     "ATTEMPTS",
@@ -90,7 +93,6 @@ __all__ = [
     "UnusableRedis",
     "WorkerStore",
     "check_redis",
-    "insight_additions",
     "open_cells",
     "open_permit_exchange",
     "open_rejections",
@@ -231,7 +233,7 @@ async def open_renewal(
 
 
 @asynccontextmanager
-async def _brief_committer(settings: Settings) -> AsyncIterator[Committer | None]:
+async def _brief(settings: Settings, made: Callable[[Committer], T]) -> AsyncIterator[T | None]:
     """Connect what gives up after a second, so that no call waits for a Redis that is away.
 
     None without a Redis.
@@ -243,36 +245,28 @@ async def _brief_committer(settings: Settings) -> AsyncIterator[Committer | None
         renewal_client(settings.redis_url, EXCHANGE_TIMEOUT_S) as client,
         aclosing(Committer(client, EXCHANGE_TIMEOUT_S)) as committer,
     ):
-        yield committer
+        yield made(committer)
 
 
-@asynccontextmanager
-async def open_permit_exchange(settings: Settings) -> AsyncIterator[PermitExchange | None]:
+def open_permit_exchange(settings: Settings) -> Brief[PermitExchange]:
     """Connect what shares the limits of models among workers; None without a Redis."""
-    async with _brief_committer(settings) as committer:
-        yield None if committer is None else SharedLimits(committer, secrets.token_hex(8))
+    return _brief(settings, lambda committer: SharedLimits(committer, secrets.token_hex(8)))
 
 
-@asynccontextmanager
-async def open_rejections(settings: Settings) -> AsyncIterator[Callable[[str], Rejections] | None]:
+def open_rejections(settings: Settings) -> Brief[Callable[[str], Rejections]]:
     """Connect what remembers rejected parts of requests, by server; None without a Redis."""
-    async with _brief_committer(settings) as committer:
-        yield None if committer is None else partial(Rejections, committer)
+    return _brief(settings, lambda committer: partial(Rejections, committer))
 
 
-@asynccontextmanager
-async def open_spending(settings: Settings, worker: str) -> AsyncIterator[ReportSpending | None]:
+def open_spending(settings: Settings, worker: str) -> Brief[ReportSpending]:
     """Connect what reports the spending of tenants; None without a Redis."""
     name = f"{worker}-{secrets.token_hex(4)}"
-    async with _brief_committer(settings) as committer:
-        yield None if committer is None else partial(report_spending, committer, name)
+    return _brief(settings, lambda committer: partial(report_spending, committer, name))
 
 
-@asynccontextmanager
-async def open_tenant_keys(settings: Settings) -> AsyncIterator[TenantKeys | None]:
+def open_tenant_keys(settings: Settings) -> Brief[TenantKeys]:
     """Connect what reads the keys that tenants have of their own; None without a Redis."""
-    async with _brief_committer(settings) as committer:
-        yield None if committer is None else TenantKeys(committer, sealer_of(settings))
+    return _brief(settings, lambda committer: TenantKeys(committer, sealer_of(settings)))
 
 
 @asynccontextmanager
@@ -280,7 +274,7 @@ async def open_signing(settings: Settings) -> AsyncIterator[SigningSecrets]:
     """Connect what signs calls of endpoints. Raises ValueError without a secret key."""
     if (derived := _secrets_of(settings)) is None:
         raise ValueError("HONE_SECRET_KEY is not set")
-    async with _brief_committer(settings) as committer:
+    async with _brief(settings, lambda committer: committer) as committer:
         yield SigningSecrets(committer, derived)
 
 

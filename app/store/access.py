@@ -12,6 +12,7 @@ from app.contract.access import OPERATOR, AuditEntry, AuditPage, Quotas, Scope, 
 from app.contract.errors import Conflict
 from app.contract.status import Status
 from app.contract.values import value
+from app.store.presets import note_erasure
 from app.store.redis import keys
 from app.store.redis.codec import number_of
 from app.store.redis.committer import Commands, key_names, redis_time_ms
@@ -55,6 +56,11 @@ class KeyRecord:
         """When the key stops working, or has stopped; infinity without an end."""
         ends = [at for at in (self.revoked_at, self.expires_at) if at is not None]
         return min(ends, default=float("inf"))
+
+    @property
+    def is_barred(self) -> bool:
+        """Whether it is of a person whom an administrator has revoked: it is kept for good."""
+        return bool(self.issuer) and self.revoked_at is not None
 
     def encode(self) -> str:
         """Return it as JSON."""
@@ -229,13 +235,15 @@ class AccessStore:
 
     async def forget_tenant(self, tenant: str) -> None:
         """Delete the quotas of a tenant, and what was derived from its refinements."""
-        await self._committer.execute("HDEL", keys.TENANTS, tenant)
-        await self._committer.execute("HDEL", keys.STORED, tenant)
+        for by_tenant in (keys.TENANTS, keys.STORED, keys.CHANGES):
+            await self._committer.execute("HDEL", by_tenant, tenant)
+        await self._committer.execute("ZREM", keys.TURNS, tenant)
         await unlist(self._committer, tenant)
         await self._committer.execute("HSET", keys.ACCESS, "version", uuid4().hex)
         for pattern in keys.of_tenant(tenant):
             async for name in key_names(self._committer, pattern):
                 await self._committer.execute("UNLINK", name)
+        await note_erasure(self._committer)
 
     async def record(self, tenant: str, by: str, action: str, about: str) -> None:
         """Add an action to the audit log of a tenant."""
@@ -272,7 +280,7 @@ class AccessStore:
 
         Keys that no longer work make room, first those that have not for longest.
         """
-        theirs = [key for key in await self.all() if key.tenant == tenant]
+        theirs = [key for key in await self.all() if key.tenant == tenant and not key.is_barred]
         if (too_many := len(theirs) + 1 - MOST_KEYS_OF_TENANT) <= 0:
             return
         now_ms = (await self.state()).now_ms
@@ -303,7 +311,7 @@ class AccessStore:
     async def _forget_dead(self) -> bool:
         """Delete keys that have not worked for 90 days; return whether there were any."""
         before = (await self.state()).now_ms - DEAD_MS
-        dead = [key for key in await self.all() if key.ends_at < before]
+        dead = [key for key in await self.all() if key.ends_at < before and not key.is_barred]
         await self._forget(dead)
         return bool(dead)
 
@@ -313,9 +321,12 @@ class AccessStore:
             await self._committer.execute("HDEL", keys.KEY_USES, *ids)
 
     async def used(self, uses: Mapping[str, int]) -> None:
-        """Record when keys were last used."""
+        """Record when keys were last used, of those that are not deleted."""
         words = [word for use in uses.items() for word in use]
         await self._committer.execute("HSET", keys.KEY_USES, *words)
+        records = await self.get([*uses])
+        if gone := [key_id for key_id, key in zip(uses, records, strict=True) if key is None]:
+            await self._committer.execute("HDEL", keys.KEY_USES, *gone)
 
     async def uses(self, ids: Iterable[str]) -> dict[str, int]:
         """Return when each of these keys was last used, without those that never were."""

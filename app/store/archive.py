@@ -115,7 +115,7 @@ class ObjectStore:
 
         atexit.register(time.sleep, ENDING_S)
         if self._directory is not None:
-            return from_url(self._url, mkdir=True)
+            return from_url(self._url, mkdir=True, automatic_cleanup=True)
         times = {"timeout": f"{ANSWER_S:g}s", "connect_timeout": CONNECT_S}
         options: Any = {**times, "allow_http": True}  # if that is what the address says
         tries: Any = TRIES

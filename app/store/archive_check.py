@@ -11,7 +11,7 @@ from app.contract.values import value
 from app.store.archive import Archive, ArchivedAt, ArchivedRecord
 from app.store.packing import EndedRecord, words_of
 from app.store.redis import keys
-from app.store.redis.committer import Committer
+from app.store.redis.committer import Committer, scanned
 from app.store.redis.scripts import RESTORE_STUB
 from app.store.sealing import SECRETS, Sealer
 from app.store.state import ArchiveAway, DamagedObject, UnreadableSecrets
@@ -230,16 +230,12 @@ class ArchiveCheck:
 
     async def _stubs(self) -> list[tuple[str, str]]:
         """Return id and name of the object of every stub."""
-        found, cursor = list[tuple[str, str]](), None
-        while cursor != 0:
-            answer = await self._committer.execute(
-                "SCAN", cursor or 0, "MATCH", keys.SUMMARY + "*", "COUNT", COMPARED_AT_ONCE
-            )
-            cursor = int(answer[0])
+        found = list[tuple[str, str]]()
+        async for names in scanned(self._committer, "SCAN", match=keys.SUMMARY + "*"):
             fields: Sequence[Any] = await asyncio.gather(
-                *(self._committer.execute("HMGET", name, "stub", "archived") for name in answer[1])
+                *(self._committer.execute("HMGET", name, "stub", "archived") for name in names)
             )
-            for name, (stub, archived) in zip(answer[1], fields, strict=True):
+            for name, (stub, archived) in zip(names, fields, strict=True):
                 if stub is not None:
                     found.append((keys.following(name, keys.SUMMARY), archived.decode()))
         return found

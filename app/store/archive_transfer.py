@@ -17,7 +17,7 @@ from app.store.archive import NOT_ARCHIVED, Archive, ArchivedAt, ArchivedRecord,
 from app.store.packing import pack_record, words_of
 from app.store.redis import keys
 from app.store.redis.codec import ENDED_STATUSES, Summary
-from app.store.redis.committer import Committer, redis_time_ms
+from app.store.redis.committer import Committer, redis_time_ms, scanned
 from app.store.redis.keys import script_words
 from app.store.redis.scripts import ARCHIVE, BRING_BACK, DAY_MS, TAKE_ARCHIVE
 from app.store.searching import shown_texts, signature
@@ -30,7 +30,6 @@ AGAIN_MS = 60_000
 TRUSTED_S = 60.0
 ERASED_WITHIN_S = 1.0
 """Seconds for which an erasure waits for the store."""
-LOOKED_AT = 1_000
 INSTALLATION_BYTES = 8
 
 log = logging.getLogger(__name__)
@@ -181,15 +180,10 @@ class ArchiveTransfer:
 
     async def _look_through(self) -> None:
         """Line up what was packed without an archive, once a day."""
-        is_due = await self._committer.execute("SET", keys.ARCHIVE_SWEPT, 1, "NX", "PX", DAY_MS)
-        cursor = None if is_due else 0
-        while cursor != 0:
-            cursor, names = await self._committer.execute(
-                "SCAN", cursor or 0, "MATCH", keys.JOURNAL + "*", "COUNT", LOOKED_AT
-            )
-            ids = [keys.following(name, keys.JOURNAL) for name in names]
-            await asyncio.gather(*map(self._line_up, ids))
-            cursor = int(cursor)
+        if await self._committer.execute("SET", keys.ARCHIVE_SWEPT, 1, "NX", "PX", DAY_MS):
+            async for names in scanned(self._committer, "SCAN", match=keys.JOURNAL + "*"):
+                ids = [keys.following(name, keys.JOURNAL) for name in names]
+                await asyncio.gather(*map(self._line_up, ids))
 
     async def _line_up(self, refinement_id: str) -> None:
         execute, key = self._committer.execute, keys.SUMMARY + refinement_id

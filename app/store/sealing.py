@@ -85,9 +85,7 @@ class Sealer:
         for number, cipher in enumerate(self._ciphers):
             with suppress(InvalidTag):
                 return cipher.decrypt(nonce, text, about.encode()), number
-        raise UnreadableSecrets(
-            "the secrets of the request, which another HONE_SECRET_KEY has encrypted"
-        )
+        raise UnreadableSecrets(f"{about}, which another HONE_SECRET_KEY has encrypted")
 
 
 def sealer_of(settings: Settings) -> Sealer:

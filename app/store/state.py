@@ -241,11 +241,11 @@ def beginning_of(request: RefinementRequest) -> str:
     """Return a hash of the long texts with which its prompts begin; empty if they are short.
 
     Refinements with the same documents, or the same task, profit from a provider's cache if they
-    have the same nonce too.
+    have the same nonce too. It stays for a day: empty for texts that are not to be stored, too.
     """
     documents = "".join(f"{document.name}\n{document.text}\n" for document in request.context)
     for texts in (documents, documents + (request.task or "")):
-        if len(texts.encode()) >= CACHED_FROM:
+        if request.store and len(texts.encode()) >= CACHED_FROM:
             return sha256_of(texts)
     return ""
 

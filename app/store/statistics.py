@@ -46,7 +46,7 @@ from app.contract.values import value
 from app.store.cell_records import note_missing
 from app.store.redis import keys
 from app.store.redis.codec import decode_sums, moment, readable_sums
-from app.store.redis.committer import Commands, Committer, replies_in_order
+from app.store.redis.committer import Commands, Committer, replies_in_order, scanned
 from app.store.redis.connection import refusing
 from app.store.redis.keys import Word
 from app.store.state import Addition, NewRefinement
@@ -422,8 +422,8 @@ def kind_of_task(request: RefinementRequest) -> str:
 
 def drawn_in(new: NewRefinement) -> bytes | None:
     """Return what the record says of the models that were drawn; None if nothing is learnt."""
-    queued = new.queued
-    if not new.request.learn or (queued.draw is None and not queued.draws):
+    queued, is_learnt = new.queued, new.request.learn and new.request.store
+    if not is_learnt or (queued.draw is None and not queued.draws):
         return None
     draws = queued.draws if queued.draw is None else {"generator": queued.draw, **queued.draws}
     kind = next(iter(draws.values())).kind
@@ -437,7 +437,6 @@ def insight_additions(gained: Mapping[Key, Sums]) -> tuple[Addition, ...]:
 
 
 EPOCH = date(1970, 1, 1)
-SCANNED = 1_000
 USAGE_DAYS = 30
 READ_AT_ONCE = 50
 MOST_GROUPS = 10_000
@@ -480,13 +479,8 @@ def _invalid_usage(parameter: str, detail: str) -> InvalidRequest:
 
 async def unlist(committer: Commands, tenant: str) -> None:
     """Remove the days of a tenant from the list; the hashes themselves are deleted elsewhere."""
-    cursor: int | None = None
-    while cursor != 0:
-        found = await committer.execute(
-            "ZSCAN", keys.STATISTICS, cursor or 0, "MATCH", f"{tenant}:*", "COUNT", SCANNED
-        )
-        cursor = int(found[0])
-        if listed := [name for name, _ in found[1]]:
+    async for page in scanned(committer, "ZSCAN", keys.STATISTICS, match=f"{tenant}:*"):
+        if listed := [name for name, _ in page]:
             await committer.execute("ZREM", keys.STATISTICS, *listed)
 
 

@@ -117,12 +117,13 @@ class WebhookStore:
             for refinement_id, event, tenant, state, origin, at in found
         ]
 
-    async def settle(self, taken: TakenWebhook, state: DeliveryState, wait_s: float | None) -> None:
+    async def settle(self, taken: TakenWebhook, state: DeliveryState, wait_s: float | None) -> bool:
         """Store what came of it, and when it is due again, if it is.
 
-        Nothing happens if it was erased, or another process has taken it, unless it was accepted.
+        Nothing happens if another process has taken it, unless it was accepted, or if it was
+        erased: then it returns False.
         """
-        await self._run(
+        answer = await self._run(
             SETTLE_WEBHOOK,
             taken.refinement_id,
             taken.event,
@@ -131,6 +132,7 @@ class WebhookStore:
             _STATE.dump_json(state),
             "" if wait_s is None else round(wait_s * 1000),
         )
+        return bool(answer != b"MISSING")
 
     async def overdue(self) -> int:
         """Return how many webhooks have been due for a minute, so that nothing seems to send."""

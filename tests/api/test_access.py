@@ -510,6 +510,22 @@ async def test_a_copied_cookie_works_in_no_process_after_the_sign_out(
     assert [entry[:2] for entry in done] == [(issued.id, "signOut"), (issued.id, "signIn")]
 
 
+async def test_signing_out_ends_the_session_that_acts_beside_that_of_a_server_above(
+    guarded: str, keyring: Keyring
+) -> None:
+    issued = await keyring.create(OPERATOR, EVERYTHING)
+    async with client(guarded) as page:
+        page.headers["Sec-Fetch-Site"] = "same-origin"
+        begun = await page.post("/console/session", json={"key": issued.key})
+        session = begun.cookies["hone_session"]
+    both = {"Cookie": f"hone_session={session}; hone_session=hones_of.another"}
+    async with client(guarded) as browser:
+        browser.headers["Sec-Fetch-Site"] = "same-origin"
+        assert (await browser.get("/console/session", headers=both)).status_code == 200
+        assert (await browser.delete("/console/session", headers=both)).status_code == 204
+        assert (await browser.get("/console/session", headers=both)).status_code == 401
+
+
 async def test_what_the_operator_does_with_a_tenant_is_in_the_logs_of_both(
     guarded: str, keyring: Keyring
 ) -> None:

@@ -13,10 +13,12 @@ from standardwebhooks import Webhook as Verifier
 
 from app.access.tenants import erase_tenant, exported_tenant
 from app.api.batches import BatchBody
-from app.contract.batches import RefusedLine
+from app.contract.batches import BatchOptions, RefusedLine
+from app.contract.errors import InvalidRequest, Overloaded
 from app.contract.json_lines import LINE_ENDS
 from app.queue import RefinementQueue
-from app.service.batches import BatchEnd, BatchLine
+from app.service.batches import OF_ONE, BatchEnd, Batches, BatchLine, Received
+from app.service.service import Service
 from app.settings import Settings
 from app.store import Store, WorkerStore, open_store
 from app.store.cells import Cells
@@ -114,6 +116,31 @@ async def kept(redis: Redis) -> str:
     """Return what is stored of batches and refinements."""
     stored = await everything(redis)
     return repr({key: stored[key] for key in sorted(stored) if not key.startswith(LEFT_OUT)})
+
+
+async def test_batches_of_one_tenant_that_arrive_slowly_keep_out_none_of_others(
+    store: Store,
+) -> None:
+    async def slow() -> AsyncIterator[Received]:
+        arriving.release()
+        await asyncio.Event().wait()
+        yield BatchOptions()
+
+    async def of_nothing() -> AsyncIterator[Received]:
+        yield BatchEnd("0" * 64)
+
+    arriving = asyncio.Semaphore(0)
+    batches = Batches(cast("Service", None), store)
+    begun = [asyncio.create_task(batches.submit("acme", slow(), None)) for _ in range(OF_ONE)]
+    for _ in begun:
+        await arriving.acquire()
+    with pytest.raises(Overloaded):
+        await batches.submit("acme", of_nothing(), None)
+    with pytest.raises(InvalidRequest):
+        await batches.submit("globex", of_nothing(), None)
+    for task in begun:
+        task.cancel()
+    await asyncio.wait(begun)
 
 
 async def test_a_text_with_other_line_ends_stays_on_its_line_of_the_results(
@@ -343,6 +370,18 @@ async def test_a_batch_is_erased_in_any_status(
         await manual.complete()
     stored = await kept(redis)
     assert [it for it in (batch["id"], first, DRAFT) if it in stored] == []
+
+
+@pytest.mark.parametrize("is_erased", [True, False])
+async def test_requests_that_go_before_they_began_leave_the_file_of_redis_as_well(
+    api: httpx.AsyncClient, redis: Redis, is_erased: bool
+) -> None:
+    batch = await accepted(api, line("a"))
+    if is_erased:
+        await api.delete(batch["links"]["self"])
+    else:
+        await api.post(batch["links"]["cancel"])
+    assert await redis.hexists(redis_keys.ERASURES, "since")
 
 
 async def test_an_erased_refinement_leaves_the_batch_and_its_results(

@@ -78,6 +78,15 @@ async def test_a_tenant_is_exported_whole(
     assert "hash" not in json.dumps([it for it in lines if it["kind"] == "key"])
 
 
+async def test_what_an_erased_tenant_had_beside_refinements_leaves_the_file_of_redis_as_well(
+    api: httpx.AsyncClient, store: Store, redis_url: str
+) -> None:
+    await api.put("/v1/presets/mail", json={"instructions": {"generator": "Sign as Ann."}})
+    await erase_tenant(Cells([store]), ACME)
+    with Redis.from_url(redis_url) as redis:
+        assert redis.hexists(keys.ERASURES, "since")
+
+
 async def test_nothing_of_an_erased_tenant_is_left_but_what_was_done(
     api: httpx.AsyncClient, store: Store, worker: WorkerStore, redis_url: str
 ) -> None:
@@ -96,13 +105,19 @@ async def test_nothing_of_an_erased_tenant_is_left_but_what_was_done(
                 redis.sadd(name, "prop_gone")  # an erasure looks for those made from the text
             elif name not in before:
                 redis.set(name, "what was learnt")
+        redis.zadd(keys.TURNS, {"another": 0, ACME: 9})  # it has submitted of late, as has another
+        redis.zadd(keys.LINE + "another", {"ref_gone": 1})
+        redis.hset(keys.CHANGES, ACME, "1")
+        own = [key.id for key in await store.access.all() if key.tenant == ACME]
         other = await Keyring(store.access, Settings()).create(OPERATOR, KeyRequest())
         assert await erase_tenant(Cells([store]), ACME) == len(erased)
+        await store.access.used(dict.fromkeys(own, 1))  # an API process notes it later
         left = traces(redis)
     log = left.pop(keys.AUDIT + ACME)
     left.pop(keys.COUNTED + ACME)
     assert all(it in log for it in erased)
     assert other.id in left[keys.API_KEYS]
+    assert not any(key_id in left.get(keys.KEY_USES, "") for key_id in own)
     for name, content in left.items():
         assert not fnmatchcase(name, "*acme*"), name
         assert ACME not in content, name

@@ -19,8 +19,9 @@ from app.contract.statistics import (
 )
 from app.contract.status import Status
 from app.service.report import gains_in
-from app.store import WorkerStore, insight_additions
+from app.store import WorkerStore
 from app.store.redis import keys
+from app.store.statistics import insight_additions
 from tests.api.api_client import problem, submitted
 from tests.api.test_gains import two_revisions
 from tests.store.store_harness import COMPLETED, SUCCEEDED, count_ended

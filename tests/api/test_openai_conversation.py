@@ -131,6 +131,13 @@ def test_settings_are_those_of_every_generator_of_a_cascade() -> None:
     assert found == [{"model": "x:y", "temperature": 0}, {"model": "x:z", "temperature": 0}]
 
 
+def test_a_setting_beside_candidates_of_the_preset_is_refused_by_its_own_name() -> None:
+    preset = {"models": {"select": "gain", "candidates": ["x:y", "x:z"]}}
+    with pytest.raises(InvalidRequest) as refused:
+        fields(chat(ASK, reasoning_effort="low"), preset)
+    assert refused.value.errors[0].pointer == "/reasoning_effort"
+
+
 def test_a_response_is_asked_for_in_its_own_words() -> None:
     body = {
         "model": "hone:mail",

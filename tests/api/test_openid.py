@@ -13,9 +13,10 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.rsa import generate_private_key
 from pydantic import SecretStr, ValidationError
 
+from app.access.callers import Directory
 from app.access.keyring import Keyring
 from app.access.people import Person, SignInFailed
-from app.contract.access import OPERATOR, Scope
+from app.contract.access import OPERATOR, KeyRequest, Scope
 from app.main import create_app
 from app.settings import Grant, Settings
 from app.store import Store
@@ -147,6 +148,44 @@ async def test_whom_an_administrator_has_revoked_is_out_at_once_and_stays_out(
     await Keyring(store.access, settings).revoke(OPERATOR, key_id)
     answer = await signed_in(browser)
     assert (answer.status_code, "revoked your access" in answer.text) == (403, True)
+
+
+async def test_half_a_surrogate_pair_in_a_name_breaks_no_answer(
+    browser: httpx.AsyncClient, provider: OpenIdServer
+) -> None:
+    provider.person["email"] = "\ud800@example.com"
+    await signed_in(browser)
+    assert (await browser.get(SESSION)).json()["name"] == "?@example.com"
+
+
+async def test_a_person_can_be_named_as_a_reviewer_after_the_session_and_not_once_revoked(
+    store: Store, settings: Settings
+) -> None:
+    keyring = Keyring(store.access, settings)
+    grant = Grant("*", "acme", (Scope.READ, Scope.REVIEW))
+    ann = Person("https://login.example.com", "ann", "Ann", frozenset())
+    known_as = (await keyring.admit(ann, grant, ends_at=1)).id
+    async with Directory(store.access, settings) as directory:
+        assert await directory.not_reviewing("acme", [known_as]) == ()
+        await keyring.revoke(OPERATOR, known_as)
+        assert await directory.not_reviewing("acme", [known_as]) == (known_as,)
+
+
+async def test_who_was_revoked_stays_out_when_keys_that_ended_make_room(
+    store: Store, settings: Settings
+) -> None:
+    keyring, grant = Keyring(store.access, settings), Grant("*", "acme", (Scope.READ,))
+    ann = Person("https://login.example.com", "ann", "Ann", frozenset())
+    ends_at = (await store.access.state()).now_ms + 60_000
+    await keyring.revoke(OPERATOR, (await keyring.admit(ann, grant, ends_at)).id)
+    key = await keyring.create(OPERATOR, KeyRequest(tenant="acme"))
+    (made,) = await store.access.get([key.id])
+    assert made
+    await store.access.put(*((None, replace(made, id=f"key_{n:012}")) for n in range(998)))
+    await keyring.create(OPERATOR, KeyRequest(tenant="acme"))
+    await keyring.revoke(OPERATOR, key.id)
+    with pytest.raises(SignInFailed, match="revoked your access"):
+        await keyring.admit(ann, grant, ends_at)
 
 
 @pytest.mark.parametrize("kept", ["", "honep_e30.x", "another"])

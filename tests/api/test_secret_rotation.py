@@ -143,3 +143,11 @@ async def test_calls_are_signed_under_both_keys_meanwhile(
 async def test_without_the_old_key_the_command_says_what_to_set(old: Settings) -> None:
     said = await asyncio.to_thread(lambda: rotated(old, HONE_SECRET_KEY_OLD=""))
     assert "HONE_SECRET_KEY_OLD" in said
+
+
+async def test_the_command_names_what_neither_key_opens(old: Settings) -> None:
+    lost = old.model_copy(update={"secret_key": SecretStr("a key that nobody has any more")})
+    async with open_store(lost, RefinementQueue(old.queue)) as store:
+        await store.provider_keys.put("acme", "openai", "sk-of-acme")
+    said = await asyncio.to_thread(rotated, old)
+    assert "provider key acme:openai, which another HONE_SECRET_KEY has encrypted" in said

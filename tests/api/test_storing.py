@@ -3,6 +3,7 @@
 import asyncio
 import json
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from typing import Any
 
 import httpx
@@ -10,15 +11,18 @@ import pytest
 from redis import Redis as BlockingRedis
 from redis.asyncio import Redis
 
+from app.contract.events import Draw
 from app.queue import RefinementQueue
 from app.settings import Settings
 from app.store import Store, WorkerStore, open_store
 from app.store.redis import keys
 from app.store.redis.scripts import UNSTORED_MS
+from app.store.state import CACHED_FROM
+from app.store.statistics import drawn_in
 from tests.api.api_client import ManualWorker, ended, problem, server_sent, submitted
 from tests.api.test_erasure import traces
 from tests.api.test_webhooks import HOOK, ScriptedReceiver, sent
-from tests.store.store_harness import be_up
+from tests.store.store_harness import be_up, new
 from tests.waiting import TIMEOUT_S
 
 MARK = "xyzzy"
@@ -108,6 +112,39 @@ async def test_reading_the_final_snapshot_erases_all_text(
     kept = ("id", "status", "stop_reason", "outcome", "scores", "usage", "created_at", "ended_at")
     assert [after[it] for it in kept] == [read.json()[it] for it in kept]
     assert [it["score"] for it in after["scores"]] == [0.4, 0.9]
+
+
+async def test_names_of_parts_are_erased_wherever_they_stand(
+    api: httpx.AsyncClient, worker: WorkerStore, redis: Redis, redis_url: str
+) -> None:
+    refinement_id = await unstored(api, worker)
+    origin = {"path": f"stages/{MARK}/iterations/1", "iteration": 1, "id": refinement_id}
+    seats = {f"generator/stages/{MARK}": [0.5, None]}
+    for name, stored in (("continued_from", origin), ("achieved", seats)):
+        await redis.hset(keys.SUMMARY + refinement_id, name, json.dumps(stored))
+    read = await api.get(f"/v1/refinements/{refinement_id}")
+    assert read.json()["continued_from"] == origin
+    await all_erased(redis_url)
+    after = await api.get(f"/v1/refinements/{refinement_id}")
+    assert after.json()["continued_from"] == origin | {"path": ""}
+
+
+async def test_no_hash_of_long_texts_is_left(
+    api: httpx.AsyncClient, worker: WorkerStore, redis: Redis, redis_url: str
+) -> None:
+    refinement_id = await unstored(api, worker, task=f"{MARK} " * CACHED_FROM)
+    await api.get(f"/v1/refinements/{refinement_id}")
+    await all_erased(redis_url)
+    assert await redis.keys(keys.PROMPT_NONCE + "*") == []
+
+
+def test_no_sum_gets_the_names_of_parts_that_are_not_to_be_stored() -> None:
+    draw = Draw(candidates=(), picked="openai:gpt-5-mini", kind="mail")
+    made = new()
+    drawn = replace(made, queued=made.queued.model_copy(update={"draws": {MARK: draw}}))
+    unstored = made.request.model_copy(update={"store": False})
+    assert drawn_in(drawn)
+    assert drawn_in(replace(drawn, request=unstored)) is None
 
 
 async def test_what_needs_the_text_is_a_conflict_afterwards(

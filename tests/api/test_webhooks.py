@@ -7,7 +7,7 @@ import signal
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -20,6 +20,7 @@ from standardwebhooks import WebhookVerificationError
 
 from app.cli.processes import environment_of
 from app.contract.endpoints import Endpoint
+from app.contract.webhooks import Webhook
 from app.queue import RefinementQueue
 from app.settings import InvalidSettings, Settings
 from app.store import Store, WorkerStore, open_signing, open_store
@@ -27,7 +28,7 @@ from app.store.redis import keys as redis_keys
 from app.store.webhooks import FAILURES, PAUSE_S
 from tests.api.api_client import DRAFT, ManualWorker, ended, paused, problem, submitted
 from tests.local_endpoint import SECRET, THIS_MACHINE, answering_with, endpoint
-from tests.store.store_harness import be_up, everything, expire_retention
+from tests.store.store_harness import be_up, everything, expire_retention, new
 from tests.waiting import TIMEOUT_S
 from workers.outbound.guarded_client import Answered, open_endpoints
 from workers.validators.running import open_server_resources
@@ -271,6 +272,32 @@ class HangingReceiver(ScriptedReceiver):
         return ACCEPTED
 
 
+async def test_an_attempt_that_ends_after_an_erasure_leaves_nothing(
+    keyed_api: httpx.AsyncClient, keyed_worker: WorkerStore, store: Store, redis: Redis
+) -> None:
+    refinement_id = await ended(keyed_api, keyed_worker, webhook=HOOK)
+    (taken,) = await store.webhooks.lease_due(1, 60)
+    receiver = HangingReceiver()
+    sender = WebhookSender(store, store.webhooks, receiver, AT_ONCE)
+    sending = asyncio.create_task(sender.send(taken))
+    await receiver.has_got.wait()
+    await keyed_api.delete(f"/v1/refinements/{refinement_id}")
+    receiver.let_go.set()
+    await sending
+    assert await redis.keys(redis_keys.ENDPOINTS + "*") == []
+
+
+class AlwaysHanging(HangingReceiver):
+    """Takes what comes, and answers nothing."""
+
+    async def deliver(
+        self, endpoint: Endpoint, body: bytes, message_id: str, tenant: str
+    ) -> Answered:
+        """Take down what was sent, and to where."""
+        self.hangs_at = endpoint.url
+        return await super().deliver(endpoint, body, message_id, tenant)
+
+
 async def test_it_arrives_although_what_sends_it_is_dropped_twenty_times(
     keyed_api: httpx.AsyncClient, keyed_worker: WorkerStore, store: Store
 ) -> None:
@@ -388,6 +415,26 @@ async def test_one_slow_endpoint_does_not_take_all_places(
     await sender.run(stopping, grace_s=60)
     urls = sorted(told["url"] for _, told in receiver.got)
     assert urls == [URL, URL, "https://other.example.com"]
+
+
+async def test_endpoints_of_one_tenant_that_hang_leave_places_for_the_others(
+    keyed_api: httpx.AsyncClient, keyed_worker: WorkerStore, store: Store
+) -> None:
+    for number in range(3):
+        await ended(keyed_api, keyed_worker, webhook=HOOK | {"url": f"{URL}&n={number}"})
+    other = Webhook(url="https://other.example.com")
+    made = new("acme")
+    request = made.request.model_copy(update={"webhook": other})
+    accepted = await store.create(replace(made, request=request), None)
+    await store.cancel("acme", accepted.id)
+    receiver = AlwaysHanging()
+    sender = WebhookSender(store, store.webhooks, receiver, Pace(in_flight=3, of_one_tenant=2))
+    async with asyncio.timeout(TIMEOUT_S):
+        while other.url not in [told["url"] for _, told in receiver.got]:
+            await sender.send_due()
+            await asyncio.sleep(0.01)
+    await sender.stop()
+    assert len(receiver.got) == 3
 
 
 async def test_the_secret_of_an_endpoint_is_shown_once_and_rotated_with_two_signatures(

@@ -4,7 +4,11 @@ import json
 import re
 from pathlib import Path
 
+from redis import Redis
+
 from app.local.embedded import EmbeddedRedis
+from app.store.redis import keys
+from tests.api.test_erasure import traces
 from tests.cli.conftest import Run
 
 
@@ -36,6 +40,18 @@ def test_a_cell_is_added_listed_and_drained(hone: Run, tmp_path: Path) -> None:
         assert "it is away" in hone("doctor", "--json", **where).stdout
         exported = hone("tenants", "export", "default", **where)
         assert exported.exit_code == 1
+
+
+def test_no_cell_names_an_erased_tenant_but_in_the_log(hone: Run, tmp_path: Path) -> None:
+    with EmbeddedRedis(tmp_path / "0") as first, EmbeddedRedis(tmp_path / "1") as second:
+        where = {"HONE_REDIS_URL": first.url, "HONE_CELLS": "2", "HONE_CELLS_URL": second.url}
+        hone("keys", "create", "--tenant", "acme", **where)
+        assert hone("tenants", "erase", "acme", "--yes", **where).exit_code == 0
+        for url in (first.url, second.url):
+            with Redis.from_url(url) as redis:
+                left = traces(redis)
+            logs = {keys.AUDIT + "acme", keys.AUDIT + "default"}
+            assert [key for key in left if "acme" in key + left[key] and key not in logs] == []
 
 
 def test_settings_that_contradict_each_other_are_refused(hone: Run) -> None:

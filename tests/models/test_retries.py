@@ -1,6 +1,6 @@
 import pytest
 
-from workers.outbound.transport import RetryPolicy, may_pass, retry_after_s
+from workers.outbound.transport import MOST_ASKED, RetryPolicy, may_pass, retry_after_s
 
 NOON = "Wed, 21 Oct 2026 12:00:00 GMT"
 
@@ -21,6 +21,11 @@ NOON = "Wed, 21 Oct 2026 12:00:00 GMT"
         ({"Retry-After": "Wed, 21 Oct 2026 11:00:00 GMT", "Date": NOON}, 0.0),
         ({"Retry-After": "Wed, 21 Oct 2015 12:00:00 GMT"}, 0.0),
         ({"Retry-After": "Wed, 99 Oct 2026 12:00:00 GMT"}, None),
+        ({"Retry-After": "Wed, 21 Oct 99999999999 12:00:00 GMT"}, None),
+        ({"Retry-After": "Wed, 21 Oct 2026 12:00:00 +99999999999999999999"}, None),
+        ({"Retry-After": "Wed, 21 Oct 2015 12:00:00 GMT", "Date": "Wed, 21 Oct 99999999999"}, 0.0),
+        ({"Retry-After": "Fri, 31 Dec 9999 12:00:00 GMT"}, MOST_ASKED),
+        ({"Retry-After": "999999999999999"}, MOST_ASKED),
     ],
 )
 def test_retry_after_is_read_as_seconds_or_a_date(

@@ -94,8 +94,13 @@ def test_a_proxy_that_is_none_is_named(environment: MutableMapping[str, str]) ->
     environment["HTTPS_PROXY"] = "socks5://proxy.test:1080"
     with pytest.raises(NotConnected, match="HTTPS_PROXY names no HTTP proxy"):
         proxies_of_environment()("https://api.example.com/")
-    with pytest.raises(ValidationError, match=r"http://proxy\.example:3128"):
-        Settings(egress_proxy=SecretStr("socks5://proxy.test:1080"))
+
+
+@pytest.mark.parametrize("proxy", ["socks5://proxy.test", "http://a:hush/@b.test", "http://a:1/@b"])
+def test_a_setting_that_names_no_proxy_is_refused_without_its_password(proxy: str) -> None:
+    with pytest.raises(ValidationError, match=r"http://proxy\.example:3128") as refused:
+        Settings(egress_proxy=SecretStr(proxy))
+    assert "hush" not in str(refused.value)
 
 
 HOSTILE = [

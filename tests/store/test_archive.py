@@ -231,7 +231,6 @@ async def expired_as_a_stub(
 ) -> None:
     (hour,) = cast("list[bytes]", await redis.zrange(keys.EXPIRING, 0, -1))
     await redis.zadd(keys.EXPIRING, {hour: 1})
-    await archive_now(redis, worker)
     await be_up(redis)
     await worker.recover(include_queued=False)
     await archive_now(redis, worker)
@@ -249,7 +248,7 @@ async def test_nothing_is_left_of_what_is_deleted(
     held = await succeeded(store, worker)
     await archive_now(redis, worker, held.id)
     await end(store, worker, redis, held)
-    assert objects_of(directory, held.id) == []
+    assert [*directory.rglob(held.id), *directory.rglob(TENANT)] == []
     left = await everything(redis)
     del left[ListQueue.key.encode()]
     once_more = left.pop(keys.TO_ERASE.encode())
@@ -260,6 +259,17 @@ async def test_nothing_is_left_of_what_is_deleted(
         await store.events(TENANT, held.id)
 
 
+async def test_all_stubs_of_an_hour_go_once_it_has_ended_whatever_the_archive_does(
+    worker: WorkerStore, redis: Redis
+) -> None:
+    hour = keys.EXPIRING + ":1"
+    await redis.rpush(hour, *(f"ref_{number}" for number in range(250)))
+    await redis.zadd(keys.EXPIRING, {"1": 1})
+    await be_up(redis)
+    await worker.recover(include_queued=False)
+    assert not await redis.exists(hour, keys.EXPIRING)
+
+
 async def test_what_was_being_written_while_it_was_erased_goes_as_well(
     store: Store, worker: WorkerStore, redis: Redis, directory: Path
 ) -> None:
@@ -268,6 +278,7 @@ async def test_what_was_being_written_while_it_was_erased_goes_as_well(
     (late,) = objects_of(directory, held.id)
     content = late.read_bytes()
     await store.erase(TENANT, held.id)
+    late.parent.mkdir(parents=True)
     late.write_bytes(content)
     await redis.zadd(keys.TO_ERASE, {f"{TENANT} {held.id} again": 1})
     assert worker.transfer

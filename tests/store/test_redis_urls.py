@@ -74,6 +74,14 @@ def test_a_url_that_cannot_be_read_is_refused_with_the_reason(url: str, fact: st
     assert refused.value.__cause__ is None  # the log would have it twice
 
 
+@pytest.mark.parametrize("scheme", ["redis", "rediss", "redis+sentinel", "redis+cluster"])
+@pytest.mark.parametrize("password", ["hush/hush", "12/hush", "hush#hush", "12#hush", "hush?hush"])
+def test_what_is_wrong_with_a_password_is_said_without_it(scheme: str, password: str) -> None:
+    with pytest.raises(UnusableRedis, match="HONE_REDIS_URL cannot be used") as refused:
+        worker_client(f"{scheme}://hone:{password}@one:6379/0")
+    assert "hush" not in str(refused.value)
+
+
 def test_where_a_url_points_is_said_without_its_secrets() -> None:
     assert place_of(SENTINEL_URL) == "one,two:5000/orders/3"
     assert place_of("unix:///run/redis.sock?password=x") == "/run/redis.sock"

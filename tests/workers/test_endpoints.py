@@ -19,6 +19,7 @@ from workers.outbound.guarded_client import (
     EndpointUnavailable,
     EndpointWaits,
 )
+from workers.outbound.transport import MOST_ASKED
 from workers.play.endpoints import (
     LONGEST_NAME,
     EndpointLimiter,
@@ -27,7 +28,7 @@ from workers.play.endpoints import (
 )
 from workers.validators.running import ServerResources
 
-NAME = "endpoint:checks.example.com/tone"
+NAME = f"endpoint:checks.example.com/tone#{TENANT}"
 TONE = {"kind": "http", "url": "https://Checks.example.com/tone?key=secret"}
 PASSED = json.dumps({"passed": True}).encode()
 
@@ -86,8 +87,11 @@ async def test_a_moment_is_waited_for_in_the_worker(harness: RefinementHarness) 
     assert (ended.status, ended.outcome, endpoint.called) == (Status.SUCCEEDED, "passed", 3)
 
 
-async def test_longer_it_is_parked_and_goes_on_with_a_permit(harness: RefinementHarness) -> None:
-    endpoint = ScriptedEndpoint([away(60)])
+@pytest.mark.parametrize("asked_s", [60, MOST_ASKED])
+async def test_longer_it_is_parked_and_goes_on_with_a_permit(
+    harness: RefinementHarness, asked_s: float
+) -> None:
+    endpoint = ScriptedEndpoint([away(asked_s)])
     refinement_id = await harness.submit(validators=[TONE])
     worker = harness.worker(models(endpoint, 0.9))
     await harness.deliver(worker, refinement_id)
@@ -241,21 +245,37 @@ async def test_of_an_endpoint_that_keeps_failing_only_a_call_with_a_permit_is_ma
     await limiter.limiter.aclose()
 
 
+async def test_an_endpoint_that_fails_one_tenant_is_called_for_another_one() -> None:
+    limiter, endpoint = EndpointLimiter(), ScriptedEndpoint([away()] * FAILURES)
+    hasty = Endpoint(url=TONE["url"], timeout_s=0.001)
+    acme = LimitedEndpoints(endpoint, limiter, "acme", set())
+    for _ in range(FAILURES):
+        with pytest.raises(EndpointWaits):
+            await acme.post(hasty, b"{}", "key")
+    async with asyncio.timeout(TIMEOUT_S):
+        gate = limiter.gate(endpoint_wait_name(hasty.url, "acme"))
+        while gate.reason is None:  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+    globex = LimitedEndpoints(endpoint, limiter, "globex", set())
+    assert await globex.post(Endpoint(url=TONE["url"]), b"{}", "key") == PASSED
+    await limiter.limiter.aclose()
+
+
 @pytest.mark.parametrize(
     ("url", "name"),
     [
         ("https://Checks.example.com/tone?key=secret", NAME),
-        ("http://checks.example.com:8080", "endpoint:checks.example.com:8080"),
+        ("http://checks.example.com:8080", f"endpoint:checks.example.com:8080#{TENANT}"),
     ],
 )
-def test_its_name_is_host_and_path(url: str, name: str) -> None:
-    assert endpoint_wait_name(url) == name
+def test_its_name_is_host_and_path_and_tenant(url: str, name: str) -> None:
+    assert endpoint_wait_name(url, TENANT) == name
 
 
 def test_names_of_long_addresses_differ() -> None:
-    first, second = (endpoint_wait_name(f"https://e.com/{'a' * 900}{it}") for it in "xy")
+    first, second = (endpoint_wait_name(f"https://e.com/{'a' * 900}{end}", TENANT) for end in "xy")
     assert first != second
-    assert len(first) < LONGEST_NAME + 30
+    assert len(first) < LONGEST_NAME + 30 + len(TENANT)
 
 
 async def test_a_worker_forgets_endpoints_that_nothing_waits_for() -> None:

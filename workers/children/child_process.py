@@ -73,11 +73,9 @@ class ChildProcess:
         process.kill()
         process.wait()
         for pipe in (process.stdin, process.stdout):
-            try:
+            with suppress(OSError):
                 if pipe:
                     pipe.close()
-            except OSError:
-                pass
 
     def _started(self) -> subprocess.Popen[bytes]:
         return subprocess.Popen(  # noqa: S603

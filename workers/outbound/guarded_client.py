@@ -19,7 +19,6 @@ from contextlib import asynccontextmanager
 from functools import partial
 from ipaddress import IPv4Network, IPv6Address, IPv6Network, ip_address
 from typing import Any, Protocol
-from urllib.parse import urlsplit
 
 import aiohttp
 from aiohttp import ThreadedResolver
@@ -286,11 +285,11 @@ class GuardedClient:
     def _session(self, url: str) -> tuple[aiohttp.ClientSession, URL | None]:
         """Return session and proxy for a URL, which depend on the text of the URL alone."""
         try:
-            parts, target = urlsplit(url), URL(url)
-            port = parts.port or DEFAULT_PORTS.get(parts.scheme, 0)
-            if self._allowed.has_name(parts.hostname or "", port):
+            target = URL(url)
+            host = target.raw_host or ""  # as it is connected to, in whatever letters it was given
+            if self._allowed.has_name(host, target.port or 0):
                 return self._sessions.unguarded, None
-            if self._egress_proxy and may_be_public(target.raw_host or ""):
+            if self._egress_proxy and may_be_public(host):
                 return self._sessions.unguarded, self._egress_proxy
         except ValueError:  # the transport says what is wrong with it
             pass
@@ -337,20 +336,12 @@ class _DiscreetClient:
             raise NotConnected("no connection") from None
 
 
-DEFAULT_PORTS = {"http": 80, "https": 443}
-
-
 def _request(endpoint: Endpoint, body: bytes, message_id: str, signing: EndpointSigning) -> Request:
     given = endpoint.secret
     secrets = (given.get_secret_value(),) if given else signing.secrets
     fields = signature_fields([*map(signing_key, secrets)], body, message_id, int(signing.at))
-    own = own_fields(endpoint)
+    own = {name: value.get_secret_value() for name, value in endpoint.headers.items()}
     return Request(endpoint.url, own | fields, body, more_secrets=_masked(own.values()))
-
-
-def own_fields(endpoint: Endpoint) -> dict[str, str]:
-    """Return the header fields that the client wants in calls of its endpoint."""
-    return {name: value.get_secret_value() for name, value in endpoint.headers.items()}
 
 
 def _away(error: RequestUnanswered, *, may_have_acted: bool) -> EndpointAway:

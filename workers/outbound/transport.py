@@ -382,6 +382,7 @@ PASSING = frozenset({408, 409, 425, 429})
 """Statuses below 500 that are temporary: timeout, conflict, too early, too many requests."""
 
 DECIMAL = re.compile(r"[0-9]{1,15}(\.[0-9]*)?")
+MOST_ASKED = 1e8  # seconds: three years, after which there is still a date
 
 
 @value(slots=True)
@@ -418,32 +419,28 @@ def retry_after_s(headers: Mapping[str, str]) -> float | None:
     """Return the seconds of a `Retry-After` field (RFC 9110, 10.2.3); None without a valid one.
 
     `retry-after-ms`, which is more exact, is read first. A date is compared with the server's own
-    `Date`, so that machines' clocks do not matter.
+    `Date`, so that machines' clocks do not matter. Numbers above `MOST_ASKED` count as that.
     """
     milliseconds = _not_negative(headers.get("retry-after-ms", ""))
     if milliseconds is not None:
         return milliseconds / 1000
     value = headers.get("Retry-After", "").strip()
     if at := _date(value):
-        seconds = (at - (_date(headers.get("Date", "")) or _now())).total_seconds()
-        return max(0.0, seconds)
+        seconds = (at - (_date(headers.get("Date", "")) or datetime.now(UTC))).total_seconds()
+        return min(max(0.0, seconds), MOST_ASKED)
     return _not_negative(value)
 
 
 def _not_negative(value: str) -> float | None:
-    return float(value) if DECIMAL.fullmatch(value) else None
+    return min(float(value), MOST_ASKED) if DECIMAL.fullmatch(value) else None
 
 
 def _date(value: str) -> datetime | None:
     try:
         date = parsedate_to_datetime(value)
-    except ValueError:
+    except (ValueError, OverflowError):
         return None
     return date if date.tzinfo else date.replace(tzinfo=UTC)
-
-
-def _now() -> datetime:
-    return datetime.now(UTC)
 
 
 FIELDS = {

@@ -29,13 +29,16 @@ PREFIX = "endpoint:"
 LONGEST_NAME = 200
 
 
-def endpoint_wait_name(url: str) -> str:
-    """Return the name of an endpoint in waits: `endpoint:`, host and path, without the query."""
+def endpoint_wait_name(url: str, tenant: str) -> str:
+    """Return the name of a tenant's endpoint in waits: `endpoint:HOST/PATH#TENANT`.
+
+    No tenant's calls, which may have a timeout of a millisecond, hold up those of another one.
+    """
     parts = urlsplit(url)
     name = f"{PREFIX}{parts.netloc.lower()}{parts.path}"
-    if len(name) <= LONGEST_NAME:
-        return name
-    return f"{name[:LONGEST_NAME]}...{hashlib.sha256(name.encode()).hexdigest()[:16]}"
+    if len(name) > LONGEST_NAME:
+        name = f"{name[:LONGEST_NAME]}...{hashlib.sha256(name.encode()).hexdigest()[:16]}"
+    return f"{name}#{tenant}"
 
 
 class PermitSource(Protocol):
@@ -109,7 +112,7 @@ class LimitedEndpoints:
         Raises `EndpointWaits` if the endpoint is away, and `EndpointUnavailable` for what can never
         work.
         """
-        name = endpoint_wait_name(endpoint.url)
+        name = endpoint_wait_name(endpoint.url, self.tenant)
         call = EndpointCall(self.tenant, name in self.permits)
         self.permits.discard(name)
         gate, limiter = self.limiter.gate(name), self.limiter.limiter

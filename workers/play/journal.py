@@ -71,11 +71,10 @@ from app.store import (
     StaleLimits,
     State,
     Submitted,
-    insight_additions,
 )
 from app.store.prompts import KeptPrompt, PromptKeeper, step_name
 from app.store.redis.connection import until_answered
-from app.store.statistics import Agreement, Hypotheses, Kind, agreements, lessons
+from app.store.statistics import Agreement, Hypotheses, Kind, agreements, insight_additions, lessons
 from app.telemetry import metrics
 from workers.engine import moves
 from workers.engine.judging import error_weights

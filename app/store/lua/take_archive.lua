@@ -1,17 +1,10 @@
 -- Takes ended refinements whose records are due to go to the archive, and erased ones whose objects are to be deleted:
 -- maximum number of each, after how many ms they may be taken again.
 -- Returns how many are to be archived, then their ids and tenants, then `TENANT ID` of those to be deleted. The endings of
--- the former are counted, and from now on an erasure of one of them deletes objects. Stubs whose hour has come are due.
+-- the former are counted, and from now on an erasure of one of them deletes objects.
 local most, again_ms = unpack(ARGV)
 local at, found, ids = clock(), { 0 }, {}
 go_on_when_full()
-for _, hour in ipairs(redis.call('ZRANGEBYSCORE', EXPIRING, '-inf', at, 'LIMIT', 0, 1)) do
-  local ids = redis.call('LPOP', EXPIRING .. ':' .. hour, most)
-  if not ids then redis.call('ZREM', EXPIRING, hour) end
-  for _, id in ipairs(ids or {}) do
-    if redis.call('HEXISTS', SUMMARY .. id, 'stub') == 1 then redis.call('ZADD', DUE, at, id) end
-  end
-end
 for _, id in ipairs(redis.call('ZRANGEBYSCORE', TO_ARCHIVE, '-inf', at, 'LIMIT', 0, most)) do
   local tenant, status, store, stub = unpack(redis.call('HMGET', SUMMARY .. id, 'tenant', 'status', 'store', 'stub'))
   if not tenant or not is_terminal(status) or store == '0' or stub then

@@ -123,6 +123,17 @@ local due = redis.call('ZRANGEBYSCORE', DUE, '-inf', at, 'LIMIT', 0, limit - cou
 for _, id in ipairs(due) do take(id) end
 count = count + #due
 
+-- Stubs go once the hour has ended in which they expire, also while the archive is away.
+local hour = count < limit and redis.call('ZRANGEBYSCORE', EXPIRING, '-inf', at, 'LIMIT', 0, 1)[1]
+if hour then
+  local stubs = redis.call('LPOP', EXPIRING .. ':' .. hour, limit - count) or {}
+  if count + #stubs < limit then redis.call('ZREM', EXPIRING, hour) end
+  for _, id in ipairs(stubs) do
+    if redis.call('HEXISTS', SUMMARY .. id, 'stub') == 1 then take(id) end
+  end
+  count = count + #stubs
+end
+
 local past = redis.call('ZRANGEBYSCORE', DEADLINES, '-inf', at, 'LIMIT', 0, limit - count)
 for _, id in ipairs(past) do past_deadline(id) end
 count = count + #past

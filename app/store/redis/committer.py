@@ -164,15 +164,21 @@ async def redis_time_ms(commands: Commands) -> int:
     return int(seconds) * 1000 + int(microseconds) // 1000
 
 
-async def key_names(commands: Commands, pattern: keys.Key) -> AsyncIterator[bytes]:
-    """Yield the name of each key that a pattern matches; some may come twice (SCAN)."""
+async def scanned(commands: Commands, *command: Word, match: str) -> AsyncIterator[list[Any]]:
+    """Yield what SCAN, or ZSCAN and a key, finds, in pages; some may come twice."""
     cursor: int | None = None
     while cursor != 0:
-        words = ("SCAN", cursor or 0, "MATCH", pattern, "COUNT", SCANNED)
+        words = (*command, cursor or 0, "MATCH", match, "COUNT", SCANNED)
         place, found = await commands.execute(*words)
-        for name in found:
-            yield name
+        yield found
         cursor = int(place)
+
+
+async def key_names(commands: Commands, pattern: keys.Key) -> AsyncIterator[bytes]:
+    """Yield the name of each key that a pattern matches; some may come twice."""
+    async for page in scanned(commands, "SCAN", match=pattern):
+        for name in page:
+            yield name
 
 
 class Committer:

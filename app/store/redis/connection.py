@@ -437,6 +437,7 @@ ASKED_TIMEOUT_S = 1.0  # so that the API can ask a second one before it answers 
 ASK_EVERY_S = 0.5
 OF_SENTINEL = "sentinel_"
 OF_CLUSTER = "+cluster:"
+ENCODED = "a port is no number, or a password has a /, ? or #: write %2F, %3F and %23 instead"
 
 
 def options_of(url: str) -> dict[str, Any]:
@@ -451,11 +452,20 @@ def options_of(url: str) -> dict[str, Any]:
     Raises UnusableRedis for a URL that cannot be read.
     """
     try:
+        _require_encoded(url)
         if OF_CLUSTER in url:
             return _in_cluster(url)
         return _through_sentinel(url) if "+sentinel:" in url else _direct(url)
     except (TypeError, ValueError, RedisError) as error:
-        raise UnusableRedis(f"HONE_REDIS_URL cannot be used: {error}") from None
+        said = ENCODED if "Port " in str(error) else error  # the others name no part of a password
+        raise UnusableRedis(f"HONE_REDIS_URL cannot be used: {said}") from None
+
+
+def _require_encoded(url: str) -> None:
+    """Raise ValueError for a password whose end stands where path or fragment should."""
+    parts = urlsplit(url)
+    if "@" in parts.path + parts.fragment and parts.scheme != "unix":
+        raise ValueError(ENCODED)
 
 
 def _direct(url: str) -> dict[str, Any]:

@@ -92,6 +92,7 @@ hone:1:limit:MODEL@F:workers    hash: worker -> its calls under way; `=` worker 
                                 number and answer
 hone:1:limit:MODEL@F:expiries   sorted set: worker -> when its calls are forgotten, without a report
 hone:1:limit:MODEL@F:apart      sorted set: worker of another cell -> until when its share is kept
+hone:1:limit:endpoint:HOST/PATH#TENANT@F  the same of a validator's endpoint, for an hour
 hone:1:limits                   sorted set: MODEL@F and PROVIDER@F -> when last used; no endpoints
 hone:1:rejected:MODEL@F         set: parts of requests that the server rejects for a model, and the
                                 most output tokens that it allows; for a day
@@ -347,6 +348,7 @@ def of_tenant(tenant: str) -> tuple[Key, ...]:
     return (
         *(prefix + tenant for prefix in alone),
         *(prefix + f"{tenant}:*" for prefix in followed),
+        LIMIT + f"endpoint:*#{tenant}@*",
     )
 
 

@@ -4790,7 +4790,7 @@ export interface components {
             reason: "rate_limited" | "overloaded" | "slow" | "unreachable" | "unauthorized" | "quota_exhausted" | "tenant_quota" | "error";
             /**
              * Model
-             * @description What is waited for: a model, `provider:name`, or `own:TENANT:provider:name` under the tenant's own key, `endpoint:HOST/PATH`, or the quota of the day of a tenant, `quota:TENANT`.
+             * @description What is waited for: a model, `provider:name`, or `own:TENANT:provider:name` under the tenant's own key, `endpoint:HOST/PATH#TENANT`, or the quota of the day of a tenant, `quota:TENANT`.
              */
             model: string;
             /**

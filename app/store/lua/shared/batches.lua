@@ -32,6 +32,7 @@ local function drop_request(batch, id, tenant)
   local bytes = redis.call('MEMORY', 'USAGE', REQUEST .. id, 'SAMPLES', 0)
   if not bytes then return end
   redis.call('UNLINK', REQUEST .. id)
+  note_erasure()
   redis.call('HINCRBY', STORED, tenant, 0 - bytes)
   redis.call('HINCRBY', BATCH .. batch, 'bytes', 0 - bytes)
 end
@@ -48,6 +49,7 @@ local function forget_batch(batch)
     free_bytes(tenant, bytes)
   end
   redis.call('UNLINK', hash, BATCH_ITEMS .. batch, BATCH_LIVE .. batch, DELIVERIES .. batch)
+  note_erasure()
 end
 
 -- Erases up to `most` requests of a batch with what came of them, and in the end the batch itself.

@@ -33,8 +33,8 @@ end
 -- times stay until its retention is over.
 local function erase_text(id)
   local key, at = SUMMARY .. id, clock()
-  local tenant, metadata, best, scores, failure, expires, idempotency = unpack(redis.call('HMGET', key,
-    'tenant', 'metadata', 'best', 'scores', 'error', 'expires_at', 'idempotency'))
+  local tenant, metadata, best, scores, failure, expires, idempotency, began = unpack(redis.call('HMGET', key,
+    'tenant', 'metadata', 'best', 'scores', 'error', 'expires_at', 'idempotency', 'continued_from'))
   local function judged(iteration)  -- the paths of parts have names that a client gave
     iteration.path = string.match(iteration.path, '^iterations/%d+$') or ''
     if iteration.sha256 then iteration.sha256 = '' end
@@ -43,8 +43,9 @@ local function erase_text(id)
   unlist_metadata(id, tenant, metadata)
   for _, member in ipairs(outbox_of(id)) do redis.call('ZREM', OUTBOX, member) end
   redis.call('UNLINK', DELIVERIES .. id, JOURNAL .. id, REQUEST .. id, PROMPTS .. id, GIVEN .. id)
-  redis.call('HDEL', key, 'excerpt', 'result', 'lacks', 'phase', 'origin', 'reviewed')
+  redis.call('HDEL', key, 'excerpt', 'result', 'lacks', 'phase', 'origin', 'reviewed', 'drawn', 'achieved')
   redis.call('HSET', key, 'metadata', '{}', 'erased_at', at)
+  if began then redis.call('HSET', key, 'continued_from', judged(cjson.decode(began))) end
   if best then redis.call('HSET', key, 'best', judged(cjson.decode(best))) end
   if scores then
     local kept = {}
