@@ -421,11 +421,16 @@ def kind_of_task(request: RefinementRequest) -> str:
 
 
 def drawn_in(new: NewRefinement) -> bytes | None:
-    """Return what the record says of the models that were drawn; None if nothing is learnt."""
-    queued, is_learnt = new.queued, new.request.learn and new.request.store
-    if not is_learnt or (queued.draw is None and not queued.draws):
-        return None
+    """Return what the record says of the models that were drawn; None if nothing is learnt.
+
+    Seats of a stage have its name, which does not stay if the texts are not to be stored.
+    """
+    queued = new.queued
     draws = queued.draws if queued.draw is None else {"generator": queued.draw, **queued.draws}
+    if not new.request.store:
+        draws = {seat: draw for seat, draw in draws.items() if "/" not in seat}
+    if not new.request.learn or not draws:
+        return None
     kind = next(iter(draws.values())).kind
     return to_json({"kind": kind, "models": {seat: draw.picked for seat, draw in draws.items()}})
 

@@ -141,10 +141,11 @@ async def test_no_hash_of_long_texts_is_left(
 def test_no_sum_gets_the_names_of_parts_that_are_not_to_be_stored() -> None:
     draw = Draw(candidates=(), picked="openai:gpt-5-mini", kind="mail")
     made = new()
-    drawn = replace(made, queued=made.queued.model_copy(update={"draws": {MARK: draw}}))
-    unstored = made.request.model_copy(update={"store": False})
-    assert drawn_in(drawn)
-    assert drawn_in(replace(drawn, request=unstored)) is None
+    draws = {"generator": draw, f"generator/stages/{MARK}": draw}
+    drawn = replace(made, queued=made.queued.model_copy(update={"draws": draws}))
+    unstored = replace(drawn, request=made.request.model_copy(update={"store": False}))
+    assert MARK.encode() in (drawn_in(drawn) or b"")
+    assert json.loads(drawn_in(unstored) or b"")["models"] == {"generator": draw.picked}
 
 
 async def test_what_needs_the_text_is_a_conflict_afterwards(

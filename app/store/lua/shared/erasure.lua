@@ -32,6 +32,7 @@ end
 -- Erases all text of an ended refinement, what was derived from it, and its metadata. Status, scores, usage and
 -- times stay until its retention is over.
 local function erase_text(id)
+  count_endings({ id })
   local key, at = SUMMARY .. id, clock()
   local tenant, metadata, best, scores, failure, expires, idempotency, began = unpack(redis.call('HMGET', key,
     'tenant', 'metadata', 'best', 'scores', 'error', 'expires_at', 'idempotency', 'continued_from'))
