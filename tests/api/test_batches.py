@@ -319,6 +319,15 @@ async def test_canceling_ends_what_is_under_way_and_drops_what_was_not_begun(
     assert len(await redis.keys(redis_keys.REQUEST + "*")) == 200
 
 
+async def test_a_large_batch_that_was_canceled_before_it_began_keeps_no_request(
+    api: httpx.AsyncClient, redis: Redis
+) -> None:
+    batch = await accepted(api, *(line(f"{it}") for it in range(401)))
+    assert (await api.post(batch["links"]["cancel"])).json()["status"] == "canceled"
+    assert await counts(api, batch) == {"canceled": 401}
+    assert await redis.keys(redis_keys.REQUEST + "*") == []
+
+
 async def test_what_has_ended_cannot_be_canceled_and_is_erased_with_its_refinements(
     api: httpx.AsyncClient, worker: WorkerStore, redis: Redis
 ) -> None:
