@@ -246,11 +246,6 @@ LUA = {name: text for name, text in globals().items() if name.isupper() and isin
 """What scripts name: the constants above."""
 
 
-def entries(refinement_id: str) -> Key:
-    """Return the channel of what is appended to a journal."""
-    return ENTRIES_OF + refinement_id
-
-
 def refinement_list(tenant: str) -> Key:
     """Return the key of the list of all refinements of a tenant."""
     return LIST + tenant
