@@ -51,8 +51,8 @@ hone:1:deliveries:ID            hash: N -> `DeliveryState`, JSON; `taken N` -> w
 hone:1:endpoints:TENANT         set: ids of the registered endpoints
 hone:1:endpoints:TENANT:ID      hash: `secret`, the number of the one in force; `previous_until`;
                                 `failures`, `failing_since`, `paused_at`,
-                                `delivered_at`; `attempt`, `command`, the last of each; `url`,
-                                if it is registered
+                                `delivered_at`; `attempt`, `command`, `rotated`, the last of
+                                each; `url`, if it is registered
 hone:1:batch:ID                 hash: a batch: its status, options and counts; `next`, the position
                                 of the next request to begin; `positions`, that of the last one
 hone:1:batch_items:ID           hash: position -> JSON: `line`, `custom_id`, and `id` or `error`;
