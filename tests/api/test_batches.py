@@ -130,6 +130,14 @@ async def test_a_text_with_other_line_ends_stays_on_its_line_of_the_results(
     assert first["refinement"]["result"]["draft"] == text
 
 
+async def test_a_refinement_is_found_by_a_custom_id_in_quotation_marks(
+    api: httpx.AsyncClient, worker: WorkerStore
+) -> None:
+    (begun_id,) = await begun(api, worker, await accepted(api, line('the "second" \\ mail')))
+    found = await api.get("/v1/refinements", params={"q": 'the "second" \\'})
+    assert [it["id"] for it in found.json()["data"]] == [begun_id]
+
+
 async def test_requests_are_begun_by_workers_and_results_are_in_the_order_of_the_body(
     api: httpx.AsyncClient, worker: WorkerStore
 ) -> None:
