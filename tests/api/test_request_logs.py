@@ -8,6 +8,7 @@ import pytest
 from app.settings import Settings
 from tests.api.api_client import REQUEST, submitted
 from tests.api.conftest import running
+from tests.waiting import TIMEOUT_S
 
 LOGGER = "hone.requests"
 
@@ -37,7 +38,7 @@ async def test_a_submission_below_a_root_path_is_logged_with_its_refinement(
 ) -> None:
     below = settings.model_copy(update={"root_path": "/hone"})
     with caplog.at_level(logging.INFO, LOGGER), running(below) as url:
-        async with httpx.AsyncClient(base_url=f"{url}/hone") as api:
+        async with httpx.AsyncClient(base_url=f"{url}/hone", timeout=TIMEOUT_S) as api:
             refinement_id = await submitted(api)
     (told,) = [vars(it) for it in caplog.records if it.name == LOGGER]
     assert told["refinement"] == refinement_id
