@@ -127,7 +127,7 @@ def test_the_pages_of_the_clients_have_what_a_program_can_import() -> None:
 
 
 def test_a_parameter_has_its_default_and_its_range() -> None:
-    said = "Refinements per page. Default: `20`. At least 1, at most 100."
+    said = "Refinements, or batches, per page. Default: `20`. At least 1, at most 100."
     assert f"| `limit` | query | integer | {said} |" in reference()["http"]
 
 

@@ -328,8 +328,8 @@ async def results(
 ) -> Response:
     """Return what has ended so far as JSON Lines, in the order of the body.
 
-    A line has `custom_id`, `status`, and the refinement as `GET /v1/refinements/{id}` returns it,
-    or for a refused line the error. Before the batch has ended, lines are missing.
+    A line has `line`, `custom_id`, `outcome`, and the refinement as `GET /v1/refinements/{id}`
+    returns it, or for a refused line the error. Before the batch has ended, lines are missing.
     """
     if receiver.is_head:
         await store.batches.get(tenant, batch_id)

@@ -335,6 +335,7 @@ def _is_index(part: int | str, tree: Any) -> bool:
 MAX_WAIT_S = 60
 MAX_KEY = 255
 MAX_LIST = 2_000
+MOST_EVENTS = 10**18  # more than any journal has
 
 _NUMBER = re.compile(r"[0-9]{1,18}")
 _PREFERENCE = re.compile(r"""\s*(?P<name>[^\s=;,"]+)\s*(?:=\s*(?P<value>"[^"]*"|[^\s;,"]*))?""")
@@ -343,13 +344,6 @@ _DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 _TAG = re.compile(r'(?:W/)?"(?P<event>[0-9]{1,18})"')
 _PRINTABLE = re.compile(r"[\x20-\x7e]+")
 _QUOTED = re.compile(r'"((?:[^"\\]|\\["\\])*)"')
-
-
-class Anything:
-    """The events that `If-None-Match: *` matches: all of them."""
-
-    def __contains__(self, _: object) -> bool:
-        return True
 
 
 def event_number(last_event_id: str) -> int:
@@ -382,7 +376,7 @@ def seen_events(if_none_match: list[str]) -> Container[int] | None:
     if not tags:
         return None
     if "*" in tags:
-        return Anything()
+        return range(MOST_EVENTS)
     return frozenset(int(read["event"]) for tag in tags if (read := _TAG.fullmatch(tag)))
 
 
@@ -544,7 +538,7 @@ async def _after(
         ),
     ] = None,
     after: Annotated[
-        int, Query(ge=0, lt=10**18, description="Number of the last event received.")
+        int, Query(ge=0, lt=MOST_EVENTS, description="Number of the last event received.")
     ] = 0,
 ) -> int:
     if last_event_id is not None:
@@ -630,7 +624,9 @@ StartPath = Annotated[
         " Default: that of the result.",
     ),
 ]
-AfterStep = Annotated[int, Query(ge=0, lt=10**18, description="`next_after` of the previous page.")]
+AfterStep = Annotated[
+    int, Query(ge=0, lt=MOST_EVENTS, description="`next_after` of the previous page.")
+]
 StepLimit = Annotated[int, Query(ge=1, le=100, description="Steps per page.")]
 
 
@@ -771,7 +767,7 @@ OfBatch = Annotated[
 Cursor = Annotated[
     str | Absent, Query(max_length=500, description="`next_cursor` of the previous page.")
 ]
-Limit = Annotated[int, Query(ge=1, le=100, description="Refinements per page.")]
+Limit = Annotated[int, Query(ge=1, le=100, description="Refinements, or batches, per page.")]
 
 
 def _day(text: str) -> str:

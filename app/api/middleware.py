@@ -171,8 +171,8 @@ def _route(scope: Scope) -> str:
 
 def _id_in(location: bytes) -> str | None:
     """Return the id of the refinement that was created."""
-    before, _, last = location.decode("latin-1").rpartition("/v1/refinements/")
-    return last if before == "" and last and "/" not in last else None
+    _, found, last = location.decode("latin-1").rpartition("/v1/refinements/")
+    return last if found and "/" not in last else None
 
 
 DEFAULT_PORTS = {b"http": b":80", b"https": b":443"}

@@ -194,19 +194,10 @@ BATCH_SUBMITTED: Responses = {
         "headers": {**_header("Location", "Path of the batch."), **_REPLAYED},
     },
 }
-BATCH_RESULTS: Responses = {
-    200: {
-        "description": "A `BatchResult` per line.",
-        "content": {"application/jsonl": {"schema": {"type": "string"}}},
-    },
-}
-PAIRS: Responses = {
-    200: {
-        "description": "A `PreferencePair` per line.",
-        "content": {"application/jsonl": {"schema": {"type": "string"}}},
-    },
-}
-ACTIONS: Responses = {200: {"content": {"application/jsonl": {"schema": {"type": "string"}}}}}
+_LINES = {"content": {"application/jsonl": {"schema": {"type": "string"}}}}
+BATCH_RESULTS: Responses = {200: {"description": "A `BatchResult` per line.", **_LINES}}
+PAIRS: Responses = {200: {"description": "A `PreferencePair` per line.", **_LINES}}
+ACTIONS: Responses = {200: _LINES}
 STATISTICS: Responses = {
     200: {
         "content": {

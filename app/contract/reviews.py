@@ -146,7 +146,7 @@ class ReviewDecision(Contract):
     @model_validator(mode="after")
     def _says_what_its_action_needs(self) -> Self:
         if self.action == "replace" and (self.draft is None) == (self.arguments is None):
-            raise ValueError("`draft` or `arguments` is required for the action replace")
+            raise ValueError("the action replace requires either `draft` or `arguments`")
         if self.draft is not None and not self.draft.strip():
             raise ValueError("`draft` has only white space")
         if self.action != "replace" and self.draft is not None:

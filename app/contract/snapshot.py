@@ -111,7 +111,8 @@ class Links(Contract):
 class Snapshot(Contract):
     """The current state of a refinement.
 
-    It changes only with an event, and when text is erased that is not to be stored.
+    It changes only with an event, apart from `archived`, and when text is erased that is not to be
+    stored.
     """
 
     id: str

@@ -53,12 +53,6 @@ def refused_line(line: int, custom_id: str | None, why: HoneError, prefix: str =
     return RefusedLine(line=line, custom_id=custom_id, error=refusal)
 
 
-@dataclass(frozen=True, slots=True)
-class _Sender:
-    tenant: str
-    api_key: str | None
-
-
 class Batches:
     """The reception of batches."""
 
@@ -86,26 +80,30 @@ class Batches:
             raise Overloaded(f"{detail}; try again later", retry_after_s=RETRY_AFTER_S)
         self._receiving[tenant] += 1
         try:
-            return await self._submit(_Sender(tenant, api_key), received, key)
+            return await self._submit(tenant, api_key, received, key)
         finally:
             self._receiving -= Counter([tenant])
 
     async def _submit(
-        self, sender: "_Sender", received: AsyncIterator[Received], key: str | None
+        self,
+        tenant: str,
+        api_key: str | None,
+        received: AsyncIterator[Received],
+        key: str | None,
     ) -> tuple[Batch, bool]:
-        upload = await self._store.batches.upload(sender.tenant, origin_of_request())
+        upload = await self._store.batches.upload(tenant, origin_of_request())
         try:
             async with upload.kept():
-                batch_id = await self._receive(upload, sender, received, key)
+                batch_id = await self._receive(upload, api_key, received, key)
         except BaseException:  # a client that has gone cancels
             upload.abandon()
             raise
-        return await self._store.batches.get(sender.tenant, batch_id), batch_id != upload.id
+        return await self._store.batches.get(tenant, batch_id), batch_id != upload.id
 
     async def _receive(
         self,
         upload: BatchUpload,
-        sender: "_Sender",
+        api_key: str | None,
         received: AsyncIterator[Received],
         key: str | None,
     ) -> str:
@@ -123,15 +121,15 @@ class Batches:
                 await _refuse(upload, _repeated(part))
             else:
                 seen.add(part.custom_id)
-                await self._add(upload, sender, part)
+                await self._add(upload, api_key, part)
         raise AssertionError("a body that was received has an end")
 
-    async def _add(self, upload: BatchUpload, sender: "_Sender", line: BatchLine) -> None:
+    async def _add(self, upload: BatchUpload, api_key: str | None, line: BatchLine) -> None:
         try:
             request = line.request
             if "priority" not in request.model_fields_set:
                 request = request.model_copy(update={"priority": "batch"})
-            sent = ClientRequest(sender.tenant, request, line.sha256, api_key=sender.api_key)
+            sent = ClientRequest(upload.tenant, request, line.sha256, api_key=api_key)
             new = await self._service.admitted(sent)
             # Thousands of refinements in one trace are of use to nobody: each refers to it.
             new = replace(new, origin=origin_of_request(as_link=True))

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from itertools import combinations
 from typing import NamedTuple
 
-from app.contract.events import Event, StepCompleted, unvoided
+from app.contract.events import Event, IterationCompleted, StepCompleted, unvoided
 from app.contract.pairs import (
     ChatMessage,
     PairForm,
@@ -81,6 +81,11 @@ class _Opinions:
 
     def __init__(self, request: RefinementRequest, journal: Sequence[Event]) -> None:
         self._journal = unvoided(journal)
+        self._judged = [
+            (event.event, event.data.path, event.data.sha256)
+            for event in journal
+            if isinstance(event.data, IterationCompleted)
+        ]
         self._drafts: dict[str, Iteration] = {
             draft.path: draft
             for draft in iterations_of(journal, request)
@@ -100,8 +105,8 @@ class _Opinions:
         for event in self._journal:
             match event.data:
                 case Rated() as rated:
-                    yield from self._rated(event.event, rated)
-                case Reviewed(by="reviewer") as review if review.key in self._seen:
+                    yield from self._rated(event, rated)
+                case Reviewed(by="reviewer") as review if self._saw(event, review):
                     yield from self._reviewed(event.event, review)
                 case Snapshot() as ended:
                     yield from self._compared(event.event, ended)
@@ -112,28 +117,33 @@ class _Opinions:
         last: dict[tuple[str, str, str], PersonScore] = {}
         for event in self._journal:
             match event.data:
-                case Rated(score=float(score), by=by, path=path) as rated if self._has(rated):
+                case Rated(score=float(score), by=by, path=path) if self._has(path, event):
                     given = PersonScore(event.event, "rating", by or "", path, score)
-                case Reviewed(by="reviewer", score=float(score), key=key) as review if (
-                    key in self._seen
+                case Reviewed(by="reviewer", score=float(score)) as review if self._saw(
+                    event, review
                 ):
-                    by, path = review.reviewer or "", self._seen[key]
+                    by, path = review.reviewer or "", self._seen[review.key]
                     given = PersonScore(event.event, "review", by, path, score)
                 case _:
                     continue
             last[given[1:4]] = given
         return last
 
-    def _has(self, rated: Rated) -> bool:
-        """Whether the draft that was rated stands: after a retry another may be at its path."""
-        draft = self._drafts.get(rated.path)
-        return draft is not None and draft.sha256 == rated.sha256
+    def _has(self, path: str | None, event: Event) -> bool:
+        """Whether the draft at a path is that of the time of an event: a retry may replace it."""
+        texts = [sha256 for at, of, sha256 in self._judged if at < event.event and of == path]
+        draft = self._drafts.get(path or "")
+        return draft is not None and texts[-1:] == [draft.sha256]
 
-    def _rated(self, event: int, rated: Rated) -> Iterator[Preference]:
-        worse = self._drafts.get(rated.better_than or "")
-        if worse is not None and self._has(rated):
-            better = self._texts[rated.path]
-            yield Preference(event, "rating", rated.by or "", better, worse.draft)
+    def _saw(self, event: Event, review: Reviewed) -> bool:
+        """Whether the draft that was under review is still there."""
+        return self._has(self._seen.get(review.key), event)
+
+    def _rated(self, event: Event, rated: Rated) -> Iterator[Preference]:
+        worse = rated.better_than
+        if worse is not None and self._has(worse, event) and self._has(rated.path, event):
+            texts = self._texts[rated.path], self._texts[worse]
+            yield Preference(event.event, "rating", rated.by or "", *texts)
 
     def _reviewed(self, event: int, review: Reviewed) -> Iterator[Preference]:
         """Yield that a person's own text is better than the draft they saw, and that an approved
@@ -147,7 +157,7 @@ class _Opinions:
                 if earlier.event < event and isinstance(earlier.data, Reviewed):
                     sent_back = self._seen.get(earlier.data.key)
                     is_asked = earlier.data.action == "revise" and earlier.data.by == "reviewer"
-                    if is_asked and sent_back in line:
+                    if is_asked and sent_back in line and self._saw(earlier, earlier.data):
                         yield Preference(event, "review", by, self._texts[path], line[sent_back])
 
     def _line(self, path: str) -> dict[str, str]:

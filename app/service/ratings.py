@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from app.contract.errors import FieldError, InvalidRequest
 from app.contract.events import Event, IterationCompleted, Queued, unvoided
+from app.contract.models import GENERATOR
 from app.contract.ratings import Rated, Rating, RatingRequest
 from app.contract.requests import RefinementRequest
 from app.contract.statistics import search_of
@@ -58,6 +59,8 @@ def rating_additions(
         return ()
     found = _agreement(rated, before, _judged(journal, "critique"))
     pairs = agreements(tenant, critic, [] if found is None else [found])
+    if GENERATOR not in queued.models:  # nothing was to be written, so that it is of no kind
+        return (rated_once(tenant, critic), *pairs)
     predictions = _predictions(tenant, Kind.of(request, queued.models), rated, journal)
     return (rated_once(tenant, critic), *pairs, *predictions)
 

@@ -407,9 +407,8 @@ class Service:
         """
         require_own_name(review, known_as)
         require_usable_feedback(review, await self._queued(tenant, refinement_id))
-        if review.draft is not None:
-            review = await self._with_draft(tenant, refinement_id, review, review.draft)
         is_replayed = await self._store.was_given(refinement_id, "review", key)
+        review = await self._with_draft(tenant, refinement_id, review, is_replayed=is_replayed)
         decide = partial(self._store.review, tenant, refinement_id, review, key, known_as=known_as)
         if review.spans and not is_replayed:
             snapshot = await self._review_passages(tenant, refinement_id, review, versions, decide)
@@ -418,16 +417,20 @@ class Service:
         return Accepted(snapshot, is_replayed)
 
     async def _with_draft(
-        self, tenant: str, refinement_id: str, review: ReviewDecision, draft: str
+        self, tenant: str, refinement_id: str, review: ReviewDecision, *, is_replayed: bool
     ) -> ReviewDecision:
         """Return a decision with the reviewer's own draft: an object as the text that it has here.
 
         Raises InvalidRequest unless an object has the form of the client's, and a text every locked
         text; a part of the text keeps those of the part.
         """
+        if (draft := review.draft) is None:
+            return review
         request = await self._store.request(tenant, refinement_id)
         if isinstance(request.draft, ObjectText):
             return review.model_copy(update={"draft": _own_object(draft, request)})
+        if is_replayed:  # the draft that it was about is no longer under review
+            return review
         locked = locked_in_order(request.draft, request.locked_texts)
         now = await self._store.snapshot(tenant, refinement_id)
         pending = next(iter(review.may_mean(now.reviews)), None)

@@ -77,7 +77,7 @@ class BatchUpload:
         self.id = f"{BATCH_PREFIX}{creation.new_ulid()}"
         self.total = 0
         self.errors: list[RefusedLine] = []
-        self._tenant = tenant
+        self.tenant = tenant
         self._committer = committer
         self._creation = creation
         self._origin = origin
@@ -126,7 +126,7 @@ class BatchUpload:
 
     def _stage(self, is_full: int, *words: Word) -> asyncio.Future[Any]:
         args = (int(self._is_first), is_full, self._creation.lease_ms, self.total)
-        return self._committer.submit(BATCH_STAGE, self.id, self._tenant, *args, *words)
+        return self._committer.submit(BATCH_STAGE, self.id, self.tenant, *args, *words)
 
     @asynccontextmanager
     async def kept(self) -> AsyncIterator[None]:
@@ -162,8 +162,8 @@ class BatchUpload:
             answer = await self._committer.submit(
                 BATCH_COMMIT,
                 self.id,
-                self._tenant,
-                "" if known_as is None else keys.idempotency(self._tenant, known_as),
+                self.tenant,
+                "" if known_as is None else keys.idempotency(self.tenant, known_as),
                 REMEMBERED_S,
                 body_sha256,
                 self.total,
@@ -196,7 +196,7 @@ class BatchUpload:
     def abandon(self) -> None:
         """Have what was stored deleted, if anything was; it is not waited for."""
         if not self._is_first:
-            erasing = self._committer.submit(BATCH, self.id, self._tenant, "erase", ERASED_AT_ONCE)
+            erasing = self._committer.submit(BATCH, self.id, self.tenant, "erase", ERASED_AT_ONCE)
             erasing.add_done_callback(lambda task: task.exception())  # else a worker deletes it
 
 

@@ -54,7 +54,7 @@ def shown_texts(refinement_id: str, summary: Summary) -> Iterator[str]:
     for name in SHOWN:
         found = summary.get(name)
         if found is not None:
-            yield from _strings(found.decode() if name == b"custom_id" else from_json(found))
+            yield from _strings(from_json(found))
 
 
 def stored_texts(request: bytes, result: bytes | None) -> Iterator[str]:

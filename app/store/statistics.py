@@ -213,15 +213,11 @@ def _by_name(record: Kind | Hypotheses) -> dict[str, Any]:
 
 def agreements(tenant: str, critic: str, pairs: Iterable[Agreement]) -> tuple[Addition, ...]:
     """Return what pairs of drafts add to the trust in a critic; nothing if there are none."""
-    found = [agreement for agreement in pairs if agreement.square > 0]
+    found = [(of.pairs, of.product, of.square) for of in pairs if of.square > 0]
     if not found:
         return ()
-    sums = (
-        sum(agreement.pairs for agreement in found),
-        sum(agreement.product for agreement in found),
-    )
-    pairs_sums = (*sums, sum(agreement.square for agreement in found))
-    return (Addition(keys.trust(tenant), {f"pairs {critic}": pairs_sums}, decay=DECAY),)
+    sums = tuple(map(sum, zip(*found, strict=True)))
+    return (Addition(keys.trust(tenant), {f"pairs {critic}": sums}, decay=DECAY),)
 
 
 def outcome_of(tenant: str, kind: Kind, chance: float, *, is_met: bool) -> Addition:

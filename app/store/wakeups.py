@@ -187,7 +187,7 @@ class Wakeups:
 
     @asynccontextmanager
     async def _watched(self, refinement_id: str, signal: S) -> AsyncIterator[S]:
-        channel = self._name(keys.entries(refinement_id))
+        channel = self._name(keys.ENTRIES_OF + refinement_id)
         if channel not in self._watchers:
             self._ask(channel, subscribe=True)
         watchers = self._watchers.setdefault(channel, set())

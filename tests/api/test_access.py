@@ -24,7 +24,7 @@ from app.contract.access import OPERATOR, KeyRequest, Rotation, Scope
 from app.contract.errors import InvalidRequest
 from app.settings import Settings
 from app.store import Store
-from app.store.redis.keys import API_KEYS, ARCHIVE, entries
+from app.store.redis.keys import API_KEYS, ARCHIVE, ENTRIES_OF
 from tests.api.api_client import REQUEST, problem
 from tests.api.conftest import running
 from tests.store.store_harness import subscribers
@@ -204,7 +204,7 @@ async def test_a_long_poll_is_refused_when_its_key_was_revoked_meanwhile(
 async def awaited(admin: httpx.AsyncClient, redis: AsyncRedis) -> list[str]:
     """Return the refinements whose next event a request waits for."""
     listed = (await admin.get("/v1/refinements")).json()["data"]
-    return [it["id"] for it in listed if await subscribers(redis, entries(it["id"]))]
+    return [it["id"] for it in listed if await subscribers(redis, ENTRIES_OF + it["id"])]
 
 
 async def test_both_keys_work_during_a_rotation(guarded: str, keyring: Keyring) -> None:

@@ -157,6 +157,14 @@ async def test_a_text_with_other_line_ends_stays_on_its_line_of_the_results(
     assert first["refinement"]["result"]["draft"] == text
 
 
+async def test_a_refinement_is_found_by_a_custom_id_in_quotation_marks(
+    api: httpx.AsyncClient, worker: WorkerStore
+) -> None:
+    (begun_id,) = await begun(api, worker, await accepted(api, line('the "second" \\ mail')))
+    found = await api.get("/v1/refinements", params={"q": 'the "second" \\'})
+    assert [it["id"] for it in found.json()["data"]] == [begun_id]
+
+
 async def test_requests_are_begun_by_workers_and_results_are_in_the_order_of_the_body(
     api: httpx.AsyncClient, worker: WorkerStore
 ) -> None:
@@ -344,6 +352,15 @@ async def test_canceling_ends_what_is_under_way_and_drops_what_was_not_begun(
     }
     await worker.feed_batches()
     assert len(await redis.keys(redis_keys.REQUEST + "*")) == 200
+
+
+async def test_a_large_batch_that_was_canceled_before_it_began_keeps_no_request(
+    api: httpx.AsyncClient, redis: Redis
+) -> None:
+    batch = await accepted(api, *(line(f"{it}") for it in range(401)))
+    assert (await api.post(batch["links"]["cancel"])).json()["status"] == "canceled"
+    assert await counts(api, batch) == {"canceled": 401}
+    assert await redis.keys(redis_keys.REQUEST + "*") == []
 
 
 async def test_what_has_ended_cannot_be_canceled_and_is_erased_with_its_refinements(

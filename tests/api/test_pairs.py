@@ -90,6 +90,22 @@ async def test_an_erased_refinement_and_one_without_a_judged_draft_have_none(
     assert await pairs(api) == []
 
 
+async def test_what_was_said_of_a_draft_that_a_retry_has_replaced_makes_no_pair(
+    api: httpx.AsyncClient, worker: WorkerStore
+) -> None:
+    refinement_id = await submitted(api)
+    manual = await ManualWorker.claim(worker, refinement_id)
+    await manual.judge(0, DRAFT, 0.4)
+    await manual.judge(1, "Seen.", 0.5)
+    await manual.fail("iterations/1/check")
+    await rate(api, refinement_id, path="iterations/0", better_than="iterations/1")
+    assert [pair["rejected"] for pair in await pairs(api)] == ["Seen."]
+    await api.post(f"/v1/refinements/{refinement_id}/retry")
+    again = await ManualWorker.claim(worker, refinement_id)
+    await again.judge(1, "Not seen.", 0.5)
+    assert await pairs(api) == []
+
+
 async def test_every_page_of_a_long_list_is_read(
     api: httpx.AsyncClient, worker: WorkerStore
 ) -> None:

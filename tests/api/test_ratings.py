@@ -54,6 +54,14 @@ async def test_a_rating_is_shown_with_its_iteration_in_the_events_and_in_the_rep
     assert "Ann rates `iterations/1` 0.40: Still \\*stiff\\*." in report
 
 
+async def test_a_draft_that_was_only_judged_can_be_rated(
+    api: httpx.AsyncClient, worker: WorkerStore, redis_url: str
+) -> None:
+    refinement_id = await ended(api, worker, 1, strategy={"kind": "critique"})
+    assert (await rate(api, refinement_id, path="iterations/0", score=0.4)).status_code == 201
+    assert await trust_sums(redis_url) == {"ratings offline:editor": [1]}
+
+
 async def test_while_it_runs_a_preference_can_be_given(
     api: httpx.AsyncClient, worker: WorkerStore
 ) -> None:

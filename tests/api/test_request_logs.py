@@ -5,7 +5,10 @@ import logging
 import httpx
 import pytest
 
+from app.settings import Settings
 from tests.api.api_client import REQUEST, submitted
+from tests.api.conftest import running
+from tests.waiting import TIMEOUT_S
 
 LOGGER = "hone.requests"
 
@@ -28,6 +31,17 @@ async def test_every_request_is_logged_once_with_what_it_was_about(
         ("POST", "/v1/refinements", 422, None),
     ]
     assert all(it["seconds"] >= 0 and it["tenant"] == "default" for it in found[:2])
+
+
+async def test_a_submission_below_a_root_path_is_logged_with_its_refinement(
+    settings: Settings, redis_url: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    below = settings.model_copy(update={"root_path": "/hone"})
+    with caplog.at_level(logging.INFO, LOGGER), running(below) as url:
+        async with httpx.AsyncClient(base_url=f"{url}/hone", timeout=TIMEOUT_S) as api:
+            refinement_id = await submitted(api)
+    (told,) = [vars(it) for it in caplog.records if it.name == LOGGER]
+    assert told["refinement"] == refinement_id
 
 
 async def test_a_request_id_is_returned_the_clients_own_if_it_is_usable(

@@ -126,7 +126,9 @@ async def test_a_draft_in_place_of_a_part_has_to_keep_what_is_locked_in_that_par
     refused = problem(await reviewed(api, refinement_id, said), 422, "invalid_request")
     assert "First line." in refused["detail"]
     said["draft"] = "Mine. First line."
-    assert (await reviewed(api, refinement_id, said)).status_code == 202
+    for replayed in (None, "true"):
+        answer = await reviewed(api, refinement_id, said, **{"Idempotency-Key": "word-1"})
+        assert (answer.status_code, answer.headers.get("idempotency-replayed")) == (202, replayed)
 
 
 async def test_a_review_of_another_step_than_the_one_pending_is_a_conflict(

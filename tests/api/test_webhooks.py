@@ -475,6 +475,17 @@ async def test_the_secret_of_an_endpoint_is_shown_once_and_rotated_with_two_sign
         assert once_more.json()["secret"] == third  # a rotated secret does not come back
 
 
+async def test_a_rotation_sent_again_after_another_change_takes_effect_once(
+    keyed_api: httpx.AsyncClient,
+) -> None:
+    created = await keyed_api.post("/v1/endpoints", json={"url": "https://hooks.example.com/"})
+    where = f"/v1/endpoints/{created.json()['id']}"
+    key = {"Idempotency-Key": "rotation-1"}
+    rotated = await keyed_api.post(f"{where}/rotate", headers=key)
+    await keyed_api.post(f"{where}/resume")
+    assert (await keyed_api.post(f"{where}/rotate", headers=key)).json() == rotated.json()
+
+
 async def test_the_secret_in_a_request_signs_alone(
     keyed_api: httpx.AsyncClient, keyed_worker: WorkerStore, store: Store, keyed: Settings
 ) -> None:

@@ -123,7 +123,7 @@ async def test_a_lost_message_leaves_no_gap(
     async with wakeups.follow(held.id) as buffer:
         assert buffer.take(2) is None
         later = f"{3 + lost} 1700000000000 step.started {{}}"
-        await redis.publish(keys.entries(held.id), later)
+        await redis.publish(keys.ENTRIES_OF + held.id, later)
         assert await buffer.wait(TIMEOUT_S)
         assert buffer.take(2) is None
         await held.journal.append([step()])
@@ -156,7 +156,7 @@ def test_a_full_buffer_is_emptied_and_the_journal_read() -> None:
 
 
 async def test_channels_are_left_with_their_last_watcher(wakeups: Wakeups, redis: Redis) -> None:
-    channel = keys.entries("ref_1")
+    channel = keys.ENTRIES_OF + "ref_1"
 
     async with wakeups.watch("ref_1"), wakeups.follow("ref_1"):
         assert await subscribers(redis, channel) == 1

@@ -43,6 +43,11 @@ async def examined(draft: str, *given: AnyValidator, locked: tuple[str, ...] = (
             "e\u0331: Maß",
         ),
         (STYLE, "In order to pay, utilize it.", "To pay, use it."),
+        (
+            {"kind": "excludes", "texts": ["Github"], "replacements": {"Github": "GitHub"}},
+            "On Github.",
+            "On GitHub.",
+        ),
         ({"kind": "json"}, "{'a': 1, b: [2,],}", '{"a": 1, "b": [2]}'),
         ({"kind": "json"}, "```json\n{'a': 1}\n```", '```json\n{"a": 1}\n```'),
         ({"kind": "json"}, "```\r\n{'a':\r\n1}\r\n```", '```\r\n{\r\n  "a": 1\r\n}\r\n```'),
@@ -145,11 +150,15 @@ def test_fix_is_refused_where_no_rule_says_how(fields: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize(
     ("replacements", "said"),
-    [({"just": "only"}, "not in texts"), ({"utilize": "Utilized"}, "contains a forbidden text")],
+    [
+        ({"just": "only"}, "not in texts"),
+        ({"utilize": "utilized"}, "contains a forbidden text"),
+        ({"Use": "use"}, "contains a forbidden text"),  # of a text with a capital it has one
+    ],
 )
 def test_replacements_that_cannot_hold_are_refused(replacements: dict[str, str], said: str) -> None:
     with pytest.raises(ValidationError, match=said):
-        ExcludesValidator(kind="excludes", texts=("utilize",), replacements=replacements)
+        ExcludesValidator(kind="excludes", texts=("utilize", "Use"), replacements=replacements)
 
 
 def test_the_kinds_that_can_fix_are_those_of_the_page() -> None:

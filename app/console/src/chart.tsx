@@ -19,7 +19,7 @@ export interface Point extends Judged {
 /** The search of an iteration; the outermost has an empty path. */
 export const searchOf = (path: string): string => path.slice(0, path.lastIndexOf('iterations/')).replace(/\/$/, '');
 
-/** Reads judgements from events, each once. A retry voids those of the steps that it repeats. */
+/** Reads judgements from events, each once. A retry voids those that the steps made that it repeats. */
 export class Judgements {
   #read = 0;
   #isStopped = false;
@@ -34,7 +34,7 @@ export class Judgements {
       else if (event.type === 'refinement.retried') {
         const { voided } = event.data;
         for (const [path, it] of this.#points) {
-          if (it.isStopped || voided.some((key) => path.startsWith(`${key}/`))) this.#points.delete(path);
+          if (it.isStopped || voided.some((key) => key.startsWith(`${path}/`))) this.#points.delete(path);
         }
         this.#isStopped = false;
       }

@@ -13,6 +13,8 @@ type Sums = schema.UsageTotal;
 type Row = schema.UsageRow;
 
 const DAY_MS = 86_400_000;
+/** Days for which sums are kept: earlier ones have no bar, such as those of year 2 while somebody types a year. */
+const KEPT_DAYS = 400;
 const dayOf = (at: number): string => new Date(at).toISOString().slice(0, 10);
 
 interface Period {
@@ -146,7 +148,7 @@ function Days({ of, chosen }: { of: schema.UsageReport; chosen: string | null })
   const [pointed, setPointed] = useState<string>();
   const width = useWidth(frame);
   const known = new Map(of.data.map((it) => [it.group.day ?? '', it]));
-  const start = Date.parse(of.from);
+  const start = Math.max(Date.parse(of.from), Date.parse(of.to) - (KEPT_DAYS - 1) * DAY_MS);
   const days = Array.from({ length: Math.round((Date.parse(of.to) - start) / DAY_MS) + 1 }, (_, at) => dayOf(start + at * DAY_MS));
   const most = Math.max(...of.data.map(sumOf), 0) || 1;
   const x = scaleLinear([0, days.length], [MARGIN.left, Math.max(MARGIN.left + 40, width - MARGIN.right)]);

@@ -79,7 +79,7 @@ function Fields({ query }: { query: URLSearchParams }) {
         <Committed
           value={query.getAll('metadata').join(' ')}
           placeholder="ticket=4711"
-          commit={(pairs) => setQuery({ metadata: pairs.trim().split(/\s+/), cursor: '' })}
+          commit={(pairs) => setQuery({ metadata: pairs.trim().split(/\s+(?=[\w.-]+=)/), cursor: '' })}
         />
       </label>
       {NUMBERS.map(([name, title, step]) => (

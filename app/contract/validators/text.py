@@ -115,8 +115,10 @@ class ExcludesValidator(Validator):
     def _replacements_are_of_texts(self) -> Self:
         if unknown := [text for text in self.replacements if text not in self.texts]:
             raise ValueError(f"a replacement of what is not in texts: {unknown[0]!r}")
+        compared = str if self.case_sensitive else str.casefold
         for new in self.replacements.values():
-            if any(text.casefold() in new.casefold() for text in self.texts):
+            written = (new, new[:1].upper() + new[1:])  # as that of a text with a capital is
+            if any(compared(text) in compared(form) for text in self.texts for form in written):
                 raise ValueError(f"the replacement {new!r} contains a forbidden text")
         return self
 

@@ -21,12 +21,13 @@ local before, is_new = string.match(redis.call('HGET', endpoint, 'command') or '
 if before == command then return answer(is_new == 'new' and 1 or 0) end  -- sent twice
 if action == 'register' then return register() end
 if redis.call('SISMEMBER', list, id) == 0 then return false end
+if action == 'rotate' and redis.call('HGET', endpoint, 'rotated') == command then return answer(1) end
 if action == 'read' then return answer(0) end
 
 redis.call('HSET', endpoint, 'command', command .. (action == 'rotate' and ' new' or ' old'))
 if action == 'rotate' then
   redis.call('HINCRBY', endpoint, 'secret', 1)
-  redis.call('HSET', endpoint, 'previous_until', string.format('%d', at + given))
+  redis.call('HSET', endpoint, 'rotated', command, 'previous_until', string.format('%d', at + given))
 elseif action == 'resume' then
   redis.call('HDEL', endpoint, 'failures', 'failing_since', 'paused_at')
 elseif action == 'remove' then

@@ -51,8 +51,9 @@ hone:1:deliveries:ID            hash: N -> `DeliveryState`, JSON; `taken N` -> w
 hone:1:endpoints:TENANT         set: ids of the registered endpoints
 hone:1:endpoints:TENANT:ID      hash: `secret`, the number of the one in force; `previous_until`;
                                 `failures`, `failing_since`, `paused_at`,
-                                `delivered_at`; `attempt`, `command`, the last of each; `url`,
-                                if it is registered
+                                `delivered_at`; `attempt`, `command`, `rotated`, the last of
+                                each; `url`, if it is registered
+hone:1:endpoints:TENANT:ID:probe  while a paused endpoint is not tried again
 hone:1:batch:ID                 hash: a batch: its status, options and counts; `next`, the position
                                 of the next request to begin; `positions`, that of the last one
 hone:1:batch_items:ID           hash: position -> JSON: `line`, `custom_id`, and `id` or `error`;
@@ -114,6 +115,7 @@ hone:1:spent:TENANT:DAY         hash: `tokens` and `cost_usd` of a tenant in a d
                                 `=WORKER` -> number of its last report; `tokens=WORKER` and
                                 `cost_usd=WORKER`, which are reserved for a worker of another cell,
                                 and `reserved tokens`, the sum; for three days
+hone:1:sharing                  while a process looks after the shares of quotas, of several cells
 hone:1:stored                   hash: tenant -> bytes of memory that its refinements take
 hone:1:watchers:TENANT          sorted set: open event stream -> when it expires unless renewed
 hone:1:audit:TENANT             stream: who did what, the last 10,000 actions or a few more
@@ -245,11 +247,6 @@ ALL_BATCHES = ":batches"
 
 LUA = {name: text for name, text in globals().items() if name.isupper() and isinstance(text, str)}
 """What scripts name: the constants above."""
-
-
-def entries(refinement_id: str) -> Key:
-    """Return the channel of what is appended to a journal."""
-    return ENTRIES_OF + refinement_id
 
 
 def refinement_list(tenant: str) -> Key:

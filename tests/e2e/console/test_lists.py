@@ -16,13 +16,13 @@ from tests.e2e.scripted_models import hanging_at
 async def test_filters_stand_in_the_address_and_hold_after_a_reload(
     page: Page, service: RunningService
 ) -> None:
-    ended = await service.submit(metadata={"ticket": "listed"})
+    ended = await service.submit(metadata={"ticket": "is listed"})
     await service.ended(ended)
     service.models.behaviour = hanging_at("iterations/1/critique")
-    running = await service.submit(metadata={"ticket": "listed"})
+    running = await service.submit(metadata={"ticket": "is listed"})
     await page.goto("/console/refinements")
     await page.get_by_text("Filters").click()
-    await page.get_by_label("Metadata").fill("ticket=listed")
+    await page.get_by_label("Metadata").fill("ticket=is listed")
     await page.keyboard.press("Enter")
     rows = page.locator("tbody tr")
     await expect(rows).to_have_count(2)

@@ -74,6 +74,14 @@ async def test_a_month_in_which_nothing_ended_says_what_counts(signed_in: Opened
     assert await violations(page) == []
 
 
+async def test_a_year_that_is_only_half_typed_draws_no_bar_for_each_of_its_days(
+    signed_in: Opened,
+) -> None:
+    _, page = signed_in
+    await page.goto(f"/console/cost?from=1002-01-01&to={datetime.now(UTC).date()}")
+    await expect(page.locator("rect.day")).to_have_count(400)
+
+
 async def test_the_cost_of_a_refinement_leads_to_all_costs_and_to_insights(
     signed_in: Opened,
 ) -> None:

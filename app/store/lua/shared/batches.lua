@@ -1,6 +1,7 @@
 -- Batches of refinements.
 
--- Counts the refinements of a batch by status, and by outcome once they have ended, and ends the batch once all have ended.
+-- Counts the refinements of a batch by status, and by outcome once they have ended, and ends the batch once all have ended
+-- and a canceled one has dropped every request that was not begun.
 local function settle(batch, at)
   local hash, live = BATCH .. batch, BATCH_LIVE .. batch
   local seen, left = { queued = 0, running = 0, paused = 0, canceling = 0 }, 0
@@ -14,9 +15,10 @@ local function settle(batch, at)
     end
   end
   for status, count in pairs(seen) do redis.call('HSET', hash, status, count) end
-  local status, pending, retention_ms, webhook = unpack(
-    redis.call('HMGET', hash, 'status', 'pending', 'retention_ms', 'webhook'))
+  local status, pending, next, positions, retention_ms, webhook = unpack(
+    redis.call('HMGET', hash, 'status', 'pending', 'next', 'positions', 'retention_ms', 'webhook'))
   if left + pending > 0 or status ~= 'running' and status ~= 'canceling' then return end
+  if status == 'canceling' and tonumber(next) <= tonumber(positions) then return end
   redis.call('HSET', hash, 'status', status == 'running' and 'completed' or 'canceled', 'ended_at', at,
     'expires_at', at + retention_ms)
   redis.call('HDEL', hash, 'waiting')
