@@ -803,23 +803,33 @@ LEVEL = re.compile(rf"""(?:['"`]|level |: )(?:{"|".join(EFFORTS)})\b""")
 """A level in an error: then not all of them are rejected."""
 
 NAMES_OF_LIMIT = re.compile(r"max_(?:completion_|output_)?tokens|maxoutputtokens|maximum tokens")
-CONTEXT = re.compile(r"(?:maximum context length is|exceed context limit: \d+ \+ \d+ >) (\d+)")
-INPUT = re.compile(
-    r"(\d+) (?:in the messages|in your prompt|of text input)|has (\d+) input tokens|limit: (\d+) \+"
+CONTEXT = re.compile(
+    r"(?:maximum context length (?:is|of)|context length is only|exceed context limit: \d+ \+ \d+ >"
+    r"|`max_new_tokens` must be <=) (\d+)"
 )
+INPUT = re.compile(
+    r"(\d+) (?:in the messages|in your prompt|of text input|tokens from the input|`inputs` tokens)"
+    r"|(?:has|prompt contains) (\d+) input tokens|limit: (\d+) \+"
+)
+ASKED_FOR = re.compile(r"requested [1-9]\d* output tokens")
+"""What vLLM says of a request that is too long: of its prompt it knows only a part then."""
 BOUND = re.compile(r"(?<![\w-])(?<!\d\.)(\d+)(?![\w-]|\.\d)(?: \((exclusive)\))?")
 
 
 def allowed_output(said: str, asked: int) -> int | None:
     """Return the most output tokens that a server allows, from its error; None if it says none.
 
-    Either the model's maximum, or what a known input leaves of the context window.
+    Either the model's maximum, or what the input leaves of the context window: half of what was
+    asked for, if the input is not known, and one token less, if as many were asked for.
     """
     said = said.lower()
     window, given = CONTEXT.search(said), INPUT.search(said)
+    if window and given:
+        left = int(window[1]) - int(next(filter(None, given.groups())))
+        return min(left, asked - 1) or None if 0 < left <= asked else None
     if window:
-        left = int(window[1]) - int(next(filter(None, given.groups()))) if given else 0
-        return left if 0 < left < asked else None
+        is_halved = ASKED_FOR.search(said) and asked >= 2 * FEWEST_OUTPUT
+        return asked // 2 if is_halved else None
     if not NAMES_OF_LIMIT.search(said):
         return None
     bounds = [int(bound[1]) - bool(bound[2]) for bound in BOUND.finditer(said)]
