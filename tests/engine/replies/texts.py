@@ -408,6 +408,12 @@ CONTENT = [
         "返金を断る一文を書いてください。",
     ),
     kept(
+        "a clerk who refuses more politely",
+        "申し訳ございませんが、こちらの商品の返品はお受けできかねます。何卒ご了承ください。",
+        "もっと丁寧にしてください。",
+        "申し訳ございませんが、この商品の返品は承れません。ご理解をお願いいたします。",
+    ),
+    kept(
         "two choices",
         "Here are two options:\n\nOption A: refund.\n\nOption B: voucher.",
         "",

@@ -873,17 +873,12 @@ def _remark(text: str, asked: TextRequest) -> str | None:
 
 
 def _shares_words(text: str, base: str | None) -> bool:
-    """Return whether at least half of the longer words of a reply stand in the draft."""
+    """Return whether at least half of what a reply is about, by its words, stands in the draft."""
     if base is None:
         return False
-    words, known = (
-        set(LONGER_WORD.findall(text.casefold())),
-        set(LONGER_WORD.findall(base.casefold())),
-    )
+    words, known = (set(MATTER.findall(given.casefold())) for given in (text, base))
     return bool(words) and len(words & known) * 2 >= len(words)
 
-
-LONGER_WORD = re.compile(r"\w{5,}")
 
 RULES: Sequence[Callable[[str, TextRequest], str]] = (
     _without_lead_in,
