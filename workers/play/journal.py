@@ -294,7 +294,7 @@ def _use(used: dict[str, ModelUse], model: str, usage: Usage) -> None:
 def _estimated_usd(wait: Waiting) -> float:
     """Return what the replies that broke off probably cost; 0 for a model without a price."""
     lost = wait.lost or Usage()
-    return cost_usd(wait.model, lost.input_tokens, lost.output_tokens) or 0.0
+    return cost_usd(wait.called, lost.input_tokens, lost.output_tokens) or 0.0
 
 
 def replay_of(events: Sequence[Event]) -> Replay:
