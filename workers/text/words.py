@@ -12,6 +12,7 @@ UNSPACED = (
     "\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
 )
 """Letters of scripts without spaces: Thai, Lao, Burmese, Khmer, Japanese and Chinese."""
+UNSPACED_LETTER = re.compile(f"[{UNSPACED}]")
 
 _KANA = r"\p{Han}\p{Hiragana}\p{Katakana}\x{30FC}"
 _LETTER = rf"[^\PL{_KANA}]"
