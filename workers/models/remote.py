@@ -476,8 +476,7 @@ BY_STATUS: Mapping[int, WaitReason] = {
     **dict.fromkeys((408, 409, 423, 424, 425, 499), "error"),
     429: "rate_limited",
     **dict.fromkeys((498, 503, 529), "overloaded"),
-    **dict.fromkeys((302, 303, 307), "unreachable"),
-    **dict.fromkeys((502, 504, 521, 522, 523, 524), "unreachable"),
+    **dict.fromkeys((302, 303, 307, 502, 504, 521, 522, 523, 524), "unreachable"),
 }
 """The reason by status alone.
 
@@ -544,11 +543,6 @@ def _error_in(said: object) -> object:
     return said.get("error") or (first.get("error") if isinstance(first, dict) else None)
 
 
-def is_bad_generation(said: str) -> bool:
-    """Return whether an error is about what the model wrote, and not about the request."""
-    return bool(_codes_and_words(said)[0] & BAD_GENERATION)
-
-
 def _final(status: int, codes: frozenset[str], words: str) -> type[ModelError] | None:
     """Return the error of a call that can never work, None if it may."""
     if status == 429:
@@ -570,17 +564,14 @@ def _wait_reason(status: int, codes: frozenset[str], words: str) -> WaitReason |
         return "quota_exhausted"
     if QUOTA_WORDS.search(words) and (status != 429 or not codes & THROTTLED):
         return "quota_exhausted"
-    if status in {401, 403, 407} or (status == 400 and _names_the_key(codes, words)):
+    names_the_key = codes & BAD_KEY or BAD_KEY_WORDS.search(words)
+    if status in {401, 403, 407} or (status == 400 and names_the_key):
         return "unauthorized"
     if codes & THROTTLED and status in {400, 503}:
         return "rate_limited"
     if status >= 500 and codes & OVERLOADED:
         return "overloaded"
     return BY_STATUS.get(status, "error" if status >= 500 else None)
-
-
-def _names_the_key(codes: frozenset[str], words: str) -> bool:
-    return bool(codes & BAD_KEY or BAD_KEY_WORDS.search(words))
 
 
 def _codes_and_words(said: str) -> tuple[frozenset[str], str]:
@@ -1047,7 +1038,8 @@ class Remote:
                 body = await step.post(request, variant + lowered, open_reader)
             except StatusRejected as refusal:
                 said = refusal.response.said
-                if refusal.response.status not in NAMES_A_PART or is_bad_generation(said):
+                is_generation = _codes_and_words(said)[0] & BAD_GENERATION
+                if refusal.response.status not in NAMES_A_PART or is_generation:
                     raise
                 if most := allowed_output(said, call.max_output_tokens):
                     call, lowered = self._lowered(call, most, said), f";output={most}"
