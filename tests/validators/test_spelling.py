@@ -47,6 +47,19 @@ def test_a_sentence_of_another_language_may_repeat_its_own_words(draft: str) -> 
     assert len(found(f"{draft}\n\nFix the the bug. Three tables tables are left.")) == 2
 
 
+@pytest.mark.parametrize(
+    "draft",
+    [
+        "Elle a aidé son frère.",
+        "Voy a entregar el informe.",
+        "Ich denke an euch.",
+        "Vado a incontrare.",
+    ],
+)
+def test_no_article_is_seen_in_a_sentence_of_another_language(draft: str) -> None:
+    assert found(draft) == []
+
+
 def test_a_word_that_is_allowed_is_left_alone() -> None:
     assert found("Recieved, recieved and teh.", "recieved", "TEH") == []
 
