@@ -851,9 +851,9 @@ Pending = RecordedStep | JudgedDraft | Stopping | Waiting
 
 
 class JournalUnwritable(Exception):
-    """An append failed in a way that waiting does not mend: the claim is left to its lease.
+    """An append failed in a way that waiting does not mend: the claim is handed back.
 
-    It says nothing about the refinement, which must not fail because of it.
+    The third claim in a row that ends so ends the refinement, so that no step is paid for ever.
     """
 
 
