@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from workers.text.document import MASK, Document, Word
+from workers.text.document import MASK, Document
 from workers.text.tables import word_list
 
 LONGEST_WORD = 1_000
@@ -236,14 +236,11 @@ def _with_article(document: Document, edit: Edit, following: str) -> Edit:
     gap = document.masked[before.end : edit.start] if before else ""
     if before is None or before.lower not in {"a", "an"} or gap.strip() or not before.is_free:
         return edit
-    fitting = _capital_like(before, article_for(following))
+    article = article_for(following)
+    fitting = article.capitalize() if before.text[0].isupper() else article
     if fitting == before.text:
         return edit
     return Edit(before.start, edit.end, fitting + gap + edit.new)
-
-
-def _capital_like(word: Word, new: str) -> str:
-    return new[0].upper() + new[1:] if word.text[0].isupper() else new
 
 
 def _whole_words(text: str, start: int, end: int) -> tuple[int, int] | None:
