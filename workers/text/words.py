@@ -35,8 +35,8 @@ NEVER_LAST = frozenset(
     re.findall(
         r"\S+",
         "approx capt cf col dr e.g eq fig figs gen gov hon i.e lt mme mr mrs ms mt prof rep rev "
-        "sen sgt sr st viz vs al messrs "
-        "bspw bzw ca d.h dipl evtl fa ggf inkl mio mrd sog tsd u.a vgl z.b zzgl",
+        "sen sgt sr st viz vs al messrs bspw bzgl bzw ca d.h dipl ehem evtl exkl fa geb ggf i.d.r "
+        "inkl m.e mio mrd o.g sog tsd u.a u.u v.a vgl z.b z.t zzgl",
     )
 )
 BEFORE_NUMBERS = frozenset(
