@@ -45,16 +45,13 @@ def _facts(text: str, names: frozenset[str]) -> Iterator[str]:
         word = match[0]
         lower = word.lower()
         bare = lower.replace("'", "").replace("\u2019", "")
+        has_digit = not word.isalpha() and any(map(str.isdigit, word))
         if bare in word_list("contracted"):
             yield bare
-        elif lower in NEGATIONS or lower in word_list("numbers") or _has_digit(word):
+        elif lower in NEGATIONS or lower in word_list("numbers") or has_digit:
             yield lower
         elif word in names or not _is_plain(re.split("['\u2019]", word)[0]):
             yield word
-
-
-def _has_digit(word: str) -> bool:
-    return not word.isalpha() and any(character.isdigit() for character in word)
 
 
 def _is_plain(word: str) -> bool:
