@@ -31,6 +31,7 @@ from redis.exceptions import ConnectionError as RedisUnreachable
 from redis.exceptions import RedisError
 from redis.exceptions import TimeoutError as RedisTimedOut
 
+from app.contract.drafts import BYTE_ORDER_MARK
 from app.contract.invalid_values import sentence_of
 from app.contract.plugins import PluginFailed, load_added
 from app.contract.providers import BY_NAME
@@ -594,14 +595,17 @@ def show_prompts(path: Path, out: IO[str]) -> int:
     These are the first one of its strategy, and those by which a draft is judged and revised.
     """
     try:
-        request = RefinementRequest.model_validate_json(path.read_bytes())
+        said = path.read_bytes().removeprefix(BYTE_ORDER_MARK.encode())
+        request = RefinementRequest.model_validate_json(said)
     except OSError as error:
         sys.stderr.write(f"{path}: {error.strerror}\n")
         return 1
     except ValidationError as error:
         for flaw in error.errors(include_url=False, include_input=False):
             place = "".join(f"/{part}" for part in flaw["loc"]) or "the request"
-            sys.stderr.write(f"{path}: {place}: {sentence_of(flaw, RefinementRequest)}\n")
+            is_json = flaw["type"] != "json_invalid"
+            wrong = sentence_of(flaw, RefinementRequest) if is_json else flaw["msg"]
+            sys.stderr.write(f"{path}: {place}: {wrong}\n")
         return 1
     for prompt in sample_prompts(request, new_prompt_nonce()):
         kind = "the model's" if prompt.temperature is None else f"{prompt.temperature:g}"

@@ -296,6 +296,11 @@ def test_the_panel_shares_everything_but_its_roles() -> None:
     assert lawyer.user.endswith(closing)
 
 
+def test_a_critic_hears_how_long_a_text_without_spaces_is() -> None:
+    said = Judge(TASK, "雪が一晩中降った。").prompt().user
+    assert "The draft has about 9 words and 9 characters." in said
+
+
 REPEATED = "The deduction is 15 % after up to five uses, not 10 %."
 
 

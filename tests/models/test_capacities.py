@@ -86,6 +86,44 @@ def test_bedrocks_names_of_claude_are_known() -> None:
             ),
             31_568,
         ),
+        (
+            (
+                "Requested token count exceeds the model's maximum context length of 32768 tokens."
+                " You requested a total of 101200 tokens: 1200 tokens from the input messages and"
+                " 100000 tokens for the completion."
+            ),
+            31_568,
+        ),
+        (
+            (
+                "Input validation error: `inputs` tokens + `max_new_tokens` must be <= 32768."
+                " Given: 1200 `inputs` tokens and 100000 `max_new_tokens`"
+            ),
+            31_568,
+        ),
+        (
+            (
+                "This model's maximum context length is 131072 tokens. However, you requested"
+                " 100000 output tokens and your prompt contains at least 31073 input tokens, for a"
+                " total of at least 131073 tokens. Please reduce the length of the input prompt."
+            ),
+            50_000,
+        ),
+        (
+            (
+                "You passed 31073 input tokens and requested 100000 output tokens. However, the"
+                " model's context length is only 131072 tokens, resulting in a maximum input"
+                " length of 31072 tokens. Please reduce the length of the input prompt."
+            ),
+            50_000,
+        ),
+        (
+            (
+                "You passed 131073 input tokens and requested 0 output tokens. However, the"
+                " model's context length is only 131072 tokens."
+            ),
+            None,
+        ),
         ("`max_tokens` must be less than or equal to `8192`, the maximum value", 8_192),
         ("Invalid max_tokens value, the valid range of max_tokens is [1, 8192]", 8_192),
         (
@@ -152,6 +190,43 @@ async def test_what_one_input_leaves_of_the_window_is_not_held_against_the_next(
         await model.complete(call(max_output_tokens=5_000))
         await model.complete(call(max_output_tokens=5_000))
     assert [it.json["max_tokens"] for it in behaviour.asked] == [5_000, 4_000, 5_000]
+
+
+def vllm(asked: AskedPrompt) -> ModelServerReply:
+    """Refuse as vLLM does, which reads no more of a prompt than there is room for."""
+    if (output := asked.json["max_tokens"]) + 5_000 <= 32_768:
+        return chat("done")
+    said = (
+        f"This model's maximum context length is 32768 tokens. However, you requested {output}"
+        f" output tokens and your prompt contains at least {32_769 - output} input tokens"
+    )
+    return refusal(400, said)
+
+
+async def test_a_prompt_that_leaves_less_room_than_was_asked_for_is_answered() -> None:
+    behaviour = RecordingBehaviour(vllm)
+    async with serving(behaviour) as (model, _):
+        await model.complete(call(max_output_tokens=32_000))
+    assert [it.json["max_tokens"] for it in behaviour.asked] == [32_000, 16_000]
+
+
+def sglang(asked: AskedPrompt) -> ModelServerReply:
+    """Refuse as SGLang does, which leaves one token of the window free."""
+    if (output := asked.json["max_tokens"]) + 5_000 < 32_768:
+        return chat("done")
+    said = (
+        "Requested token count exceeds the model's maximum context length of 32768 tokens. You"
+        f" requested a total of {output + 5_000} tokens: 5000 tokens from the input messages and"
+        f" {output} tokens for the completion."
+    )
+    return refusal(400, said)
+
+
+async def test_a_server_that_fills_no_window_to_its_last_token_gets_one_token_less() -> None:
+    behaviour = RecordingBehaviour(sglang)
+    async with serving(behaviour) as (model, _):
+        await model.complete(call(max_output_tokens=32_000))
+    assert [it.json["max_tokens"] for it in behaviour.asked] == [32_000, 27_768, 27_767]
 
 
 async def test_a_server_that_lowers_a_limit_for_ever_is_asked_until_it_names_no_lower_one() -> None:

@@ -3,9 +3,9 @@ import asyncio
 import pytest
 
 from app.contract.judgement import Usage
-from tests.models.calls import call, critique
+from tests.models.calls import call
 from workers.models.port import ModelCall, ModelError, ModelRefused, ModelReply
-from workers.models.scripted import Scripted, by_prompt, in_turn
+from workers.models.scripted import Scripted, in_turn
 
 
 async def test_says_its_lines_in_turn_and_refuses_a_call_too_many() -> None:
@@ -22,12 +22,6 @@ async def test_raises_an_error_that_is_in_the_script() -> None:
     model = Scripted(in_turn(ModelError("down")))
     with pytest.raises(ModelError, match="down"):
         await model.complete(call())
-
-
-async def test_has_a_part_for_each_prompt() -> None:
-    model = Scripted(by_prompt(write=in_turn("a draft"), critique=in_turn("a verdict")))
-    assert (await model.complete(critique())).text == "a verdict"
-    assert (await model.complete(call())).text == "a draft"
 
 
 async def test_a_script_may_wait() -> None:

@@ -50,6 +50,20 @@ def test_a_letter_belongs_to_its_word_with_its_marks(word: str, text: str) -> No
     assert found(text, word, whole_words=True) == []
 
 
+@pytest.mark.parametrize(
+    ("draft", "word"),
+    [
+        ("私は東京に行く。", "東京"),
+        ("このAIは速い。", "AI"),
+        ("这个产品最好用", "最好"),
+        ("ราคาถูกมาก", "ถูก"),
+    ],
+)
+def test_a_word_is_whole_where_no_spaces_stand_between_words(draft: str, word: str) -> None:
+    (hit,) = found(draft, word, whole_words=True)
+    assert hit.quote == word
+
+
 def test_a_character_that_folds_to_two_keeps_its_place() -> None:
     (hit,) = found("İİ ßß STRASSE: verboten", "VERBOTEN", case_sensitive=False)
     assert hit.quote == "verboten"

@@ -62,6 +62,7 @@ def test_a_run_of_ideographs_is_counted_at_once() -> None:
         ("Use a tool (e.g. a saw). Then rest.", ["Use a tool (e.g. a saw).", "Then rest."]),
         ("See No. 5 and p. 7. He said no. Then?", ["See No. 5 and p. 7.", "He said no.", "Then?"]),
         ("Wir bieten z. B. Tee an, siehe Nr. 5 und Abs. 2.", None),
+        ("Bzgl. Ihrer Frage: Die ehem. Kundin (geb. 1970) zahlt i.d.R. Raten, z.T. Zinsen.", None),
         ("Am 1. Januar begann das Jahr.", None),
         ("Im 19. Jahrhundert kostete es 3 Mio. Mark, am 12. 3. 1920 max. 5.", None),
         ("Jan. 5 is a holiday, says Roe v. Wade.", None),

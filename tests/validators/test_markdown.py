@@ -47,6 +47,10 @@ def test_a_whole_page_passes() -> None:
     assert found(WHOLE, "Title", "## usage", "Notes", "### Details") == []
 
 
+def test_a_line_of_a_drawing_is_no_row_of_dashes() -> None:
+    assert found("root\n|\n+-- child\n|\n+-- child\n") == []
+
+
 @pytest.mark.parametrize(
     "heading",
     ["# 1. Use **it**", "# 1. [Use](https://e.com) it", "# 1. Use `it`", "# 1\\. Use it"],

@@ -34,6 +34,32 @@ def test_a_draft_without_slips_passes(draft: str) -> None:
     assert found(draft) == []
 
 
+@pytest.mark.parametrize(
+    "draft",
+    [
+        "Das ist die Frau, die die Kinder kennt.",
+        "Vous savez que vous vous trompez.",
+        "Wij weten dat dat niet kan.",
+    ],
+)
+def test_a_sentence_of_another_language_may_repeat_its_own_words(draft: str) -> None:
+    assert found(draft) == []
+    assert len(found(f"{draft}\n\nFix the the bug. Three tables tables are left.")) == 2
+
+
+@pytest.mark.parametrize(
+    "draft",
+    [
+        "Elle a aidé son frère.",
+        "Voy a entregar el informe.",
+        "Ich denke an euch.",
+        "Vado a incontrare.",
+    ],
+)
+def test_no_article_is_seen_in_a_sentence_of_another_language(draft: str) -> None:
+    assert found(draft) == []
+
+
 def test_a_word_that_is_allowed_is_left_alone() -> None:
     assert found("Recieved, recieved and teh.", "recieved", "TEH") == []
 

@@ -56,6 +56,7 @@ def test_accepts(draft: str) -> None:
         ("a: &x 1\n---\nb: *x", "no anchor before it at line 3", "*x"),
         ("a: !!python/object:os.system {}", "safe readers do not support", None),
         ("a: \x01", "control characters are not allowed at line 1, column 4", None),
+        ("größe: straße\nb: \x0c\nc: 3\nd: 4", "not allowed at line 2, column 4", None),
         ("Sure, here you go.", "a single value at line 1, column 1", "Sure, here you go."),
         ("a: 1\n---\n'text'", "a single value at line 3, column 1", "'text'"),
         ('"a": 1\na: 2', "the key 'a' twice at line 2, column 1", "a"),

@@ -5,9 +5,15 @@ import asyncio
 from app.contract.events import StepCompleted, StepFailed
 from app.contract.models import ModelChoice
 from app.contract.status import Status
-from tests.workers.refinement_harness import RefinementHarness, ScriptedAnswers, scores
+from tests.workers.refinement_harness import (
+    TOKENS,
+    RefinementHarness,
+    ScriptedAnswers,
+    away,
+    scores,
+)
 from tests.workers.test_kills import record
-from workers.models.port import ModelCall, ModelError
+from workers.models.port import ModelCall, ModelError, ReplyCutOff
 
 CHOICE = ModelChoice(model="first:x", fallbacks=("second:x",), max_output_tokens=100)
 
@@ -50,6 +56,29 @@ async def test_a_step_fails_when_no_model_answers(harness: RefinementHarness) ->
         it.data for it in await harness.events(refinement_id) if isinstance(it.data, StepFailed)
     ]
     assert failed.detail == "first:x: f is down; second:x: s is down"
+
+
+async def test_what_failed_for_good_is_not_paid_again_while_a_fallback_is_waited_for(
+    harness: RefinementHarness,
+) -> None:
+    models, waits = scores(0.9), [away(0.01, "second:x", is_open=False) for _ in range(3)]
+
+    async def answer(key: str, call: ModelCall) -> str:
+        if call.model == "first:x":
+            raise ReplyCutOff("too long", "The beg", usage=TOKENS)
+        if waits:
+            raise waits.pop()
+        return await models.answer(key.partition(";")[0], call)
+
+    refinement_id = await harness.submit(CHOICE)
+    asked = ScriptedAnswers(answer)
+    ended = await harness.play(refinement_id, asked)
+    first = "iterations/1/draft"
+    assert (asked.calls[first], asked.calls[f"{first};model=second:x"]) == (1, 4)
+    assert (ended.outcome, ended.usage.calls) == ("passed", 4)
+    steps = [it.data for it in await harness.events(refinement_id)]
+    (tried,) = {it.tried for it in steps if isinstance(it, StepCompleted) if it.key == first}
+    assert [one.model for one in tried] == ["first:x"]
 
 
 async def test_killed_at_any_append_it_ends_as_if_it_had_not_been(

@@ -8,6 +8,7 @@ import pytest
 
 from app.contract.events import StepCompleted, StepFailed
 from app.contract.judgement import Usage
+from app.contract.providers import cost_usd
 from app.contract.statistics import NO_USE, ModelUse
 from app.contract.status import Status
 from app.contract.waiting import Waiting, own_key_name
@@ -123,5 +124,6 @@ def test_what_a_call_with_a_tenants_own_key_lost_counts_for_the_model() -> None:
     name = own_key_name("acme", model)
     recorded.wait(Waiting(key="a", reason="slow", model=name, until=datetime.now(UTC), lost=LOST))
     assert recorded.used_by_model == {model: ModelUse.of(LOST)}
+    assert recorded.spent_usd == cost_usd(model, LOST.input_tokens, LOST.output_tokens) != 0
     recorded.give_up()
     assert recorded.used_by_model == {model: ModelUse.of(LOST)}

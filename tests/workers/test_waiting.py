@@ -425,6 +425,22 @@ async def test_what_a_reply_consumed_that_broke_off_is_paid_and_what_was_refused
     assert sum(it.data.usage.calls for it in told if isinstance(it.data, StepCompleted)) == 4
 
 
+async def test_what_a_reply_consumed_that_broke_off_is_paid_though_the_worker_leaves(
+    harness: RefinementHarness,
+) -> None:
+    async def answer(_key: str, _call: ModelCall) -> str:
+        worker.leave()
+        raise broken(0.01, BROKE_OFF)
+
+    refinement_id = await harness.submit()
+    worker = harness.worker(ScriptedAnswers(answer))
+    await harness.deliver(worker, refinement_id)
+    assert (await harness.snapshot(refinement_id)).usage.calls == 1
+    ended = await harness.play(refinement_id, scores(0.9), "second")
+    paid = 2 * TOKENS.output_tokens + BROKE_OFF.output_tokens
+    assert (ended.usage.calls, ended.usage.output_tokens) == (3, paid)
+
+
 async def test_what_broke_off_before_a_retry_is_paid_once(harness: RefinementHarness) -> None:
     models = refusing(scores(0.9), broken(0.01, BROKE_OFF), at="iterations/1/draft")
     fails = iter([True, False])

@@ -476,8 +476,7 @@ BY_STATUS: Mapping[int, WaitReason] = {
     **dict.fromkeys((408, 409, 423, 424, 425, 499), "error"),
     429: "rate_limited",
     **dict.fromkeys((498, 503, 529), "overloaded"),
-    **dict.fromkeys((302, 303, 307), "unreachable"),
-    **dict.fromkeys((502, 504, 521, 522, 523, 524), "unreachable"),
+    **dict.fromkeys((302, 303, 307, 502, 504, 521, 522, 523, 524), "unreachable"),
 }
 """The reason by status alone.
 
@@ -544,11 +543,6 @@ def _error_in(said: object) -> object:
     return said.get("error") or (first.get("error") if isinstance(first, dict) else None)
 
 
-def is_bad_generation(said: str) -> bool:
-    """Return whether an error is about what the model wrote, and not about the request."""
-    return bool(_codes_and_words(said)[0] & BAD_GENERATION)
-
-
 def _final(status: int, codes: frozenset[str], words: str) -> type[ModelError] | None:
     """Return the error of a call that can never work, None if it may."""
     if status == 429:
@@ -570,17 +564,14 @@ def _wait_reason(status: int, codes: frozenset[str], words: str) -> WaitReason |
         return "quota_exhausted"
     if QUOTA_WORDS.search(words) and (status != 429 or not codes & THROTTLED):
         return "quota_exhausted"
-    if status in {401, 403, 407} or (status == 400 and _names_the_key(codes, words)):
+    names_the_key = codes & BAD_KEY or BAD_KEY_WORDS.search(words)
+    if status in {401, 403, 407} or (status == 400 and names_the_key):
         return "unauthorized"
     if codes & THROTTLED and status in {400, 503}:
         return "rate_limited"
     if status >= 500 and codes & OVERLOADED:
         return "overloaded"
     return BY_STATUS.get(status, "error" if status >= 500 else None)
-
-
-def _names_the_key(codes: frozenset[str], words: str) -> bool:
-    return bool(codes & BAD_KEY or BAD_KEY_WORDS.search(words))
 
 
 def _codes_and_words(said: str) -> tuple[frozenset[str], str]:
@@ -803,23 +794,33 @@ LEVEL = re.compile(rf"""(?:['"`]|level |: )(?:{"|".join(EFFORTS)})\b""")
 """A level in an error: then not all of them are rejected."""
 
 NAMES_OF_LIMIT = re.compile(r"max_(?:completion_|output_)?tokens|maxoutputtokens|maximum tokens")
-CONTEXT = re.compile(r"(?:maximum context length is|exceed context limit: \d+ \+ \d+ >) (\d+)")
-INPUT = re.compile(
-    r"(\d+) (?:in the messages|in your prompt|of text input)|has (\d+) input tokens|limit: (\d+) \+"
+CONTEXT = re.compile(
+    r"(?:maximum context length (?:is|of)|context length is only|exceed context limit: \d+ \+ \d+ >"
+    r"|`max_new_tokens` must be <=) (\d+)"
 )
+INPUT = re.compile(
+    r"(\d+) (?:in the messages|in your prompt|of text input|tokens from the input|`inputs` tokens)"
+    r"|(?:has|prompt contains) (\d+) input tokens|limit: (\d+) \+"
+)
+ASKED_FOR = re.compile(r"requested [1-9]\d* output tokens")
+"""What vLLM says of a request that is too long: of its prompt it knows only a part then."""
 BOUND = re.compile(r"(?<![\w-])(?<!\d\.)(\d+)(?![\w-]|\.\d)(?: \((exclusive)\))?")
 
 
 def allowed_output(said: str, asked: int) -> int | None:
     """Return the most output tokens that a server allows, from its error; None if it says none.
 
-    Either the model's maximum, or what a known input leaves of the context window.
+    Either the model's maximum, or what the input leaves of the context window: half of what was
+    asked for, if the input is not known, and one token less, if as many were asked for.
     """
     said = said.lower()
     window, given = CONTEXT.search(said), INPUT.search(said)
+    if window and given:
+        left = int(window[1]) - int(next(filter(None, given.groups())))
+        return min(left, asked - 1) or None if 0 < left <= asked else None
     if window:
-        left = int(window[1]) - int(next(filter(None, given.groups()))) if given else 0
-        return left if 0 < left < asked else None
+        is_halved = ASKED_FOR.search(said) and asked >= 2 * FEWEST_OUTPUT
+        return asked // 2 if is_halved else None
     if not NAMES_OF_LIMIT.search(said):
         return None
     bounds = [int(bound[1]) - bool(bound[2]) for bound in BOUND.finditer(said)]
@@ -1037,7 +1038,8 @@ class Remote:
                 body = await step.post(request, variant + lowered, open_reader)
             except StatusRejected as refusal:
                 said = refusal.response.said
-                if refusal.response.status not in NAMES_A_PART or is_bad_generation(said):
+                is_generation = _codes_and_words(said)[0] & BAD_GENERATION
+                if refusal.response.status not in NAMES_A_PART or is_generation:
                     raise
                 if most := allowed_output(said, call.max_output_tokens):
                     call, lowered = self._lowered(call, most, said), f";output={most}"

@@ -37,13 +37,3 @@ def in_turn(*lines: ScriptedReply) -> ReplyScript:
     remaining = iter(lines)
     exhausted = ModelRefused(f"the script has {len(lines)} replies, and all are used")
     return lambda _call: next(remaining, exhausted)
-
-
-def by_prompt(**scripts: ReplyScript) -> ReplyScript:
-    """Return a script with a separate script for each prompt: `write`, `critique`, `revise`."""
-
-    def script(call: ModelCall) -> ScriptedReply | Awaitable[ScriptedReply]:
-        part = scripts.get(call.prompt.name)
-        return part(call) if part else ModelRefused(f"no script for prompt {call.prompt.name!r}")
-
-    return script

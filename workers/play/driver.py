@@ -745,7 +745,7 @@ class Driver:
         current_span().event("waits", {"hone.model": wait.awaited, "hone.wait_s": wait.wait_s})
         with self._waits.waiting(move.path, wait.wait_s, refusal.awaited):
             self._count_time()
-            if not self._waits.is_parked and not self._is_leaving:
+            if not self._waits.is_parked:
                 self._heed(await self._writer.write())
             await self._waits.over(move.path)
             self._leave_or_pause()

@@ -85,19 +85,26 @@ class Served:
 class StepWaits(Exception):
     """No model, or no endpoint, takes the call of a step now: made again after the shortest `wait`.
 
-    `awaited` may take the call then, and `usage` is its consumption so far.
+    `awaited` may take the call then, and `usage` is its consumption so far. What has `failed` for
+    good is not asked again.
     """
 
-    def __init__(self, waits: Sequence[ModelWaits], usage: Usage) -> None:
+    def __init__(
+        self, waits: Sequence[ModelWaits], usage: Usage, failed: tuple[Tried, ...] = ()
+    ) -> None:
         self.wait = min(waits, key=lambda wait: wait.wait_s)
         words = (in_words(wait.awaited, wait.reason, wait.detail) for wait in waits)
         super().__init__(" ".join(words))
         self.awaited = tuple(wait.awaited for wait in waits)
-        self.usage = usage
+        self.usage, self.failed = usage, failed
 
 
 async def ask_in_turn(
-    complete: Complete, names: Sequence[str], call: ModelCall, fallback_after_s: float = 10
+    complete: Complete,
+    names: Sequence[str],
+    call: ModelCall,
+    fallback_after_s: float = 10,
+    failed: tuple[Tried, ...] = (),
 ) -> Served:
     """Return the reply of the first model that succeeds.
 
@@ -109,12 +116,12 @@ async def ask_in_turn(
     a text too long or a content filter concerns one server, and the next may accept the call. A
     call that every server rejects costs one rejection each. When all fail, the last error is raised
     and names every model with its error. The first model is called under the key of the step, the
-    others under keys of their own (`KEY;model=NAME`).
+    others under keys of their own (`KEY;model=NAME`). What has `failed` before is not asked.
     """
-    tried: tuple[Tried, ...] = ()
-    waits: list[ModelWaits] = []
-    spent = NOTHING
+    tried, waits, spent = failed, list[ModelWaits](), NOTHING
     for name in names:
+        if any(name == before.model for before in failed):
+            continue
         is_other = name != call.model
         asked = call.changed(model=name, key=f"{call.key};model={name}") if is_other else call
         try:
@@ -128,13 +135,14 @@ async def ask_in_turn(
         except ModelError as error:
             spent += _taken(error.usage) if isinstance(error, ModelRefused) else error.usage
             tried += (Tried(model=name, code=error.code, detail=error.detail),)
-            if len(tried) == len(names) and not waits:
-                raise _all_failed(error, tried, spent) from None
+            failed += tried[-1:]
+            if len(failed) == len(names):
+                raise _all_failed(error, failed, spent) from None
         else:
             return Served(replace(reply, usage=spent + reply.usage) if tried else reply, tried)
     if not waits:
         raise ValueError("a seat needs at least one model")
-    raise StepWaits(waits, spent)
+    raise StepWaits(waits, spent, failed)
 
 
 def _taken(usage: Usage) -> Usage:
@@ -405,6 +413,8 @@ class StepExecutor:
     """Publishes drafts and outputs while they are written."""
     calls: RefinementCalls | None = None
     """Counts the calls under way, and holds back those to a model that hangs."""
+    failed: dict[str, tuple[Tried, ...]] = field(default_factory=dict)
+    """The models that cannot perform a step, by its path, while others are waited for."""
 
     def perform(
         self, move: StepMove, *, progress: int = 0, tries: int = 0
@@ -482,7 +492,12 @@ class StepExecutor:
                     tries=tries,
                     follower=follower,
                 )
-                served = await ask_in_turn(self._complete, names, call, choice.fallback_after_s)
+                failed = self.failed.pop(move.path, ())
+                after_s = choice.fallback_after_s
+                served = await ask_in_turn(self._complete, names, call, after_s, failed)
+        except StepWaits as waits:
+            self.failed[move.path] = waits.failed
+            raise
         except ModelError as error:
             known = {"model": choice.model, "prompt": prompt}
             return _failed(move, error.code, error.detail, error.usage, began, **known)

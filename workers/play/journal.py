@@ -293,7 +293,7 @@ def _use(used: dict[str, ModelUse], model: str, usage: Usage) -> None:
 def _estimated_usd(wait: Waiting) -> float:
     """Return what the replies that broke off probably cost; 0 for a model without a price."""
     lost = wait.lost or Usage()
-    return cost_usd(wait.model, lost.input_tokens, lost.output_tokens) or 0.0
+    return cost_usd(wait.called, lost.input_tokens, lost.output_tokens) or 0.0
 
 
 def replay_of(events: Sequence[Event]) -> Replay:
@@ -850,9 +850,9 @@ Pending = RecordedStep | JudgedDraft | Stopping | Waiting
 
 
 class JournalUnwritable(Exception):
-    """An append failed in a way that waiting does not mend: the claim is left to its lease.
+    """An append failed in a way that waiting does not mend: the claim is handed back.
 
-    It says nothing about the refinement, which must not fail because of it.
+    The third claim in a row that ends so ends the refinement, so that no step is paid for ever.
     """
 
 

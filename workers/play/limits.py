@@ -256,7 +256,7 @@ class BudgetGuard:
         call = call_estimate(self._choice(ask), asked, output)
         if ask.prepares:
             return Spendable.of((call, *to_write(self._request, self._models, asked, output)))
-        if self._writes_a_draft(ask):
+        if ask.role == "generator" and not isinstance(ask.prompt_request, Derive | ReadPart):
             judged = self._observed(ask, asked) + read_again(output)
             judging = to_judge(self._request, self._models, judged, self._thought)
             return Spendable.of((call, *judging))
@@ -269,10 +269,6 @@ class BudgetGuard:
         if ask.role == "generator" or isinstance(ask.prompt_request, Judge | Compare):
             return ()
         return self._judging
-
-    @staticmethod
-    def _writes_a_draft(ask: Ask) -> bool:
-        return ask.role == "generator" and not isinstance(ask.prompt_request, Derive | ReadPart)
 
     def _observed(self, ask: Ask, asked: int) -> int:
         """Return the tokens that a first draft is written from and judged with, beside the request.

@@ -307,8 +307,6 @@ _CAPITAL_PLACE = re.compile(
 FEWEST_SMALL = 3
 """Small letters in such places from which they may be the writer's style."""
 
-_MARKS = " \t\n\"'\u2018\u2019\u201c\u201d\u00ab\u00bb([*_-"
-
 
 @dataclass(frozen=True, slots=True)
 class Word:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from workers.text.document import MASK, Document, Word
+from workers.text.document import MASK, Document
 from workers.text.tables import word_list
 
 LONGEST_WORD = 1_000
@@ -45,16 +45,13 @@ def _facts(text: str, names: frozenset[str]) -> Iterator[str]:
         word = match[0]
         lower = word.lower()
         bare = lower.replace("'", "").replace("\u2019", "")
+        has_digit = not word.isalpha() and any(map(str.isdigit, word))
         if bare in word_list("contracted"):
             yield bare
-        elif lower in NEGATIONS or lower in word_list("numbers") or _has_digit(word):
+        elif lower in NEGATIONS or lower in word_list("numbers") or has_digit:
             yield lower
         elif word in names or not _is_plain(re.split("['\u2019]", word)[0]):
             yield word
-
-
-def _has_digit(word: str) -> bool:
-    return not word.isalpha() and any(character.isdigit() for character in word)
 
 
 def _is_plain(word: str) -> bool:
@@ -236,14 +233,11 @@ def _with_article(document: Document, edit: Edit, following: str) -> Edit:
     gap = document.masked[before.end : edit.start] if before else ""
     if before is None or before.lower not in {"a", "an"} or gap.strip() or not before.is_free:
         return edit
-    fitting = _capital_like(before, article_for(following))
+    article = article_for(following)
+    fitting = article.capitalize() if before.text[0].isupper() else article
     if fitting == before.text:
         return edit
     return Edit(before.start, edit.end, fitting + gap + edit.new)
-
-
-def _capital_like(word: Word, new: str) -> str:
-    return new[0].upper() + new[1:] if word.text[0].isupper() else new
 
 
 def _whole_words(text: str, start: int, end: int) -> tuple[int, int] | None:

@@ -59,9 +59,12 @@ def repetitions(document: Document) -> Iterator[TextIssue]:
         )
         if not is_close or second.text[0].isupper() or len(first.text) < 2:
             continue
+        is_common = first.lower in word_list("common") | word_list("repeated across lines")
+        is_english = is_common or first.lower in known_words()
         if not _is_repeated_in_vain(document, first):
             continue
-        is_common = first.lower in word_list("common") | word_list("repeated across lines")
+        if not (is_english or _is_among_english_words(document, first)):
+            continue  # German has "die die", and French "vous vous"
         yield TextIssue(
             IssueKind.SPELLING,
             first.start,
@@ -125,7 +128,8 @@ def _takes_an_article(document: Document, first: Word, second: Word) -> bool:
     """Tell whether "a" is an article here, and how the word after it is spoken.
 
     In "$a is", "branch a or b", "plan A is" and "a equals 1" it is a name, and "an" may be "and"
-    with a letter too few; how a word with "u" is spoken its letters do not say.
+    with a letter too few; how a word with "u" is spoken its letters do not say. Other languages
+    have both words too: "Elle a aidé".
     """
     before = document.masked[max(0, first.start - 1) : first.start]
     after = document.masked[second.end : second.end + 1]
@@ -134,9 +138,8 @@ def _takes_an_article(document: Document, first: Word, second: Word) -> bool:
         first.text == "A" and document.masked[max(0, first.start - 2) : first.start][:1].isalnum()
     )
     word = second.text.partition("-")[0]
-    is_spoken = word in known_words() or (
-        len(word) > 3 and word[0] in "aeiouh" and _PLAIN_START.match(word) is not None
-    )
+    is_plain = len(word) > 3 and word[0] in "aeiouh" and _PLAIN_START.match(word) is not None
+    is_spoken = word in known_words() or (is_plain and _is_among_english_words(document, first))
     is_doubtful = word[0] not in "aeiou" if first.lower == "an" else word.startswith("u")
     is_of_a_noun = word not in word_list("common") | word_list("after a name")
     return is_alone and not is_name and is_spoken and not is_doubtful and is_of_a_noun

@@ -12,6 +12,7 @@ UNSPACED = (
     "\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
 )
 """Letters of scripts without spaces: Thai, Lao, Burmese, Khmer, Japanese and Chinese."""
+UNSPACED_LETTER = re.compile(f"[{UNSPACED}]")
 
 _KANA = r"\p{Han}\p{Hiragana}\p{Katakana}\x{30FC}"
 _LETTER = rf"[^\PL{_KANA}]"
@@ -34,8 +35,8 @@ NEVER_LAST = frozenset(
     re.findall(
         r"\S+",
         "approx capt cf col dr e.g eq fig figs gen gov hon i.e lt mme mr mrs ms mt prof rep rev "
-        "sen sgt sr st viz vs al messrs "
-        "bspw bzw ca d.h dipl evtl fa ggf inkl mio mrd sog tsd u.a vgl z.b zzgl",
+        "sen sgt sr st viz vs al messrs bspw bzgl bzw ca d.h dipl ehem evtl exkl fa geb ggf i.d.r "
+        "inkl m.e mio mrd o.g sog tsd u.a u.u v.a vgl z.b z.t zzgl",
     )
 )
 BEFORE_NUMBERS = frozenset(

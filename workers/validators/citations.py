@@ -11,10 +11,9 @@ from unicodedata import normalize
 
 from app.contract.requests import ContextDocument
 from app.contract.validators.citations import CitationsValidator
-from workers.text.words import UNSPACED
+from workers.text.words import UNSPACED, UNSPACED_LETTER
 from workers.validators.violation import Violation, abbreviated, violation_at
 
-UNSPACED_LETTER = re.compile(f"[{UNSPACED}]")
 WORD = re.compile(rf"[{UNSPACED}]|[^\W{UNSPACED}]+")
 LEFT_OUT = re.compile(rf"\[[^\[\]]*\][^\W{UNSPACED}]*|\.{{3,}}|…")
 """An ellipsis, or what an editor put in brackets."""

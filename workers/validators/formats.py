@@ -66,7 +66,8 @@ def check_yaml(validator: YamlValidator, draft: str) -> Iterator[Violation]:
         yield body.violation(mark.index if mark else 0, message, fix, weight=HIDES_OTHERS)
     except yaml.reader.ReaderError as error:
         message = f"the draft is not YAML: {error.reason}"
-        yield body.violation(error.position, message, "remove it", weight=HIDES_OTHERS)
+        at = body.text.find(chr(error.character))  # libyaml's position counts bytes
+        yield body.violation(at, message, "remove it", weight=HIDES_OTHERS)
 
 
 def _yaml_flaws(body: str) -> Iterator[tuple[int, int, str, str]]:
@@ -212,7 +213,7 @@ MarkdownFlaw = tuple[int, str, str]
 # GitHub defines tables: a header row, a delimiter row of the same width, and rows.
 # https://github.github.com/gfm/#tables-extension-
 PIPE = re.compile(r"(?<!\\)\|")
-DASHES = re.compile(r"(?=[^|]*\|)\|?(?:[ \t]*:?-+:?[ \t]*\|)*+(?:[ \t]*:?-+:?[ \t]*)?")
+DASHES = re.compile(r"(?=[^|]*\|)(?=[^-]*-)\|?(?:[ \t]*:?-+:?[ \t]*\|)*+(?:[ \t]*:?-+:?[ \t]*)?")
 
 
 def rows_of_other_widths(tokens: Sequence[Token], lines: Sequence[str]) -> Iterator[MarkdownFlaw]:

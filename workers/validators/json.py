@@ -214,9 +214,10 @@ def _violation(error: ValidationError, draft: str) -> Violation:
     where = pointer(closest.absolute_path) or "the document"
     written = _as_written(closest.instance, draft)
     at = draft.find(written) if written and draft.count(written) == 1 else -1
+    rule = f"`{closest.validator}: {closest.validator_value!r}`" if closest.validator else "`false`"
     return Violation(
         f"at {where}: {abbreviated(in_json(closest.message), 500)}",
-        f"change {where} so that it satisfies {abbreviated(in_json(_rule(closest)), 200)}",
+        f"change {where} so that it satisfies {abbreviated(in_json(rule), 200)}",
         span=(at, at + len(written)) if at >= 0 else None,
         quote=written if written and written in draft else None,
     )
@@ -234,10 +235,6 @@ def in_json(message: str) -> str:
 def pointer(path: Sequence[str | int]) -> str:
     """Return the JSON Pointer (RFC 6901) of a path."""
     return "".join("/" + str(part).replace("~", "~0").replace("/", "~1") for part in path)
-
-
-def _rule(error: ValidationError) -> str:
-    return f"`{error.validator}: {error.validator_value!r}`" if error.validator else "`false`"
 
 
 def _as_written(instance: Any, draft: str) -> str:

@@ -22,7 +22,7 @@ from workers.text.document import Document, Sentence
 from workers.text.edits import Edit
 from workers.text.readability import TextCounts, flesch_kincaid_grade, flesch_reading_ease
 from workers.text.spelling import repetitions, spelling
-from workers.text.words import count_of_words, sentences
+from workers.text.words import UNSPACED_LETTER, count_of_words, sentences
 from workers.validators.violation import Violation, abbreviated, excess, spot, violation_at
 
 COUNT: Mapping[Unit, Callable[[str], int]] = {
@@ -122,8 +122,13 @@ def _found(wanted: str, text: str, *, whole_words: bool) -> Iterator[int]:
 
 
 def _joined(left: str, right: str) -> bool:
-    """Tell whether two characters are of one word, whose letters may have marks of their own."""
-    return all(side and (side.isalnum() or category(side)[0] == "M") for side in (left, right))
+    """Tell whether two characters are of one word, whose letters may have marks of their own.
+
+    In scripts without spaces each letter is a word.
+    """
+    if not all(side and (side.isalnum() or category(side)[0] == "M") for side in (left, right)):
+        return False
+    return category(right)[0] == "M" or UNSPACED_LETTER.search(left + right) is None
 
 
 def _compared(text: str, *, is_exact: bool) -> str:

@@ -408,6 +408,37 @@ CONTENT = [
         "返金を断る一文を書いてください。",
     ),
     kept(
+        "animals that cannot",
+        "Leider können Pinguine nicht fliegen, doch sie schwimmen besser als jeder andere Vogel.",
+        "Sag in einem Satz, warum Pinguine besonders sind.",
+    ),
+    kept(
+        "a client who cannot",
+        "I'm sorry, but I can't complete the form by Friday.",
+        "Tell my landlord I can't complete the form by Friday.",
+    ),
+    kept(
+        "a client who cannot, in German",
+        "Tut mir leid, ich kann am Freitag nicht.",
+        "Sag Anna, dass ich am Freitag nicht kann.",
+    ),
+    kept(
+        "a client who cannot, in Spanish",
+        "Lo siento, Juan, no puedo ir el lunes.",
+        "Dile a Juan que no puedo ir el lunes.",
+    ),
+    kept(
+        "a client who cannot, in Japanese",
+        "すみません、金曜は行けません。予定が入ってしまい、参加できません。",
+        "友達に金曜は行けないと伝えてください。",
+    ),
+    kept(
+        "a clerk who refuses more politely",
+        "申し訳ございませんが、こちらの商品の返品はお受けできかねます。何卒ご了承ください。",
+        "もっと丁寧にしてください。",
+        "申し訳ございませんが、この商品の返品は承れません。ご理解をお願いいたします。",
+    ),
+    kept(
         "two choices",
         "Here are two options:\n\nOption A: refund.\n\nOption B: voucher.",
         "",

@@ -23,6 +23,11 @@ NO_SPACES = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u2e80-\u9fff\uf900-\ufaff\U
 WORDS = re.compile(f"[{NO_SPACES}]|[^\\s{NO_SPACES}]+")
 
 
+def count_of_words(text: str) -> int:
+    """Return how many words a text has; a character of a script without spaces is a word."""
+    return len(WORDS.findall(text))
+
+
 def likeness(one: str, other: str) -> float:
     """Return the Jaccard similarity of word 3-grams (Broder 1997) around all changes, in [0, 1].
 

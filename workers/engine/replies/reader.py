@@ -444,7 +444,7 @@ def _only(shape: type[Shape], text: str, asked: Callable[[], TextRequest]) -> Sh
     lists = [
         parsed
         for parsed in values
-        if isinstance(parsed, list) and parsed and not any(map(_is_plain, parsed))
+        if isinstance(parsed, list) and parsed and all(isinstance(at, dict | list) for at in parsed)
     ]
     errors = [parsed for parsed in values if isinstance(parsed, Unparsable)]
     if any(isinstance(error, Unusable) for error in errors):
@@ -486,10 +486,6 @@ def _document(text: str, asked: TextRequest, document: JsonDocument | None) -> s
     if flaw := json_flaw_in(source):
         raise Unreadable(f"it is not JSON: {flaw}")
     return source
-
-
-def _is_plain(item: Any) -> bool:
-    return not isinstance(item, dict | list)
 
 
 def _read_as(shape: type[Shape], values: Sequence[Any]) -> tuple[list[Shape], list[str]]:

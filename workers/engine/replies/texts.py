@@ -873,17 +873,12 @@ def _remark(text: str, asked: TextRequest) -> str | None:
 
 
 def _shares_words(text: str, base: str | None) -> bool:
-    """Return whether at least half of the longer words of a reply stand in the draft."""
+    """Return whether at least half of what a reply is about, by its words, stands in the draft."""
     if base is None:
         return False
-    words, known = (
-        set(LONGER_WORD.findall(text.casefold())),
-        set(LONGER_WORD.findall(base.casefold())),
-    )
+    words, known = (set(MATTER.findall(given.casefold())) for given in (text, base))
     return bool(words) and len(words & known) * 2 >= len(words)
 
-
-LONGER_WORD = re.compile(r"\w{5,}")
 
 RULES: Sequence[Callable[[str, TextRequest], str]] = (
     _without_lead_in,
@@ -1171,17 +1166,13 @@ def _flaw_of_revision(text: str, asked: TextRequest, base: KnownText) -> str | N
         flaw = "it is a list of differences: give the whole text"
     elif 2 * len(text) > 3 * len(asked.base or "") and _has_variants(blocks_of(text), base):
         flaw = "it gives more than one text: give one"
-    elif base.is_long and (likeness := _likeness(text, base)) < ALIKE:
+    elif base.is_long and not base.has_words_of(text) and (likeness := base.likeness(text)) < ALIKE:
         review = known(asked.review or "")
         if review.length > 5 and review.likeness(text) > max(likeness, 0.4):
             flaw = "it repeats the review: give the revised text"
         elif 3 * len(words_and_signs(text)) < 2 * base.length and _hints(text, asked) >= 3:
             flaw = "it is about the text and not the text"
     return flaw
-
-
-def _likeness(text: str, base: KnownText) -> float:
-    return 1.0 if base.has_words_of(text) else base.likeness(text)
 
 
 def _is_object(text: str) -> bool:
