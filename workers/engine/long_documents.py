@@ -29,7 +29,7 @@ from workers.engine.prompts import (
     tagged_text,
     worded,
 )
-from workers.engine.replies.likeness import Source, count_of_words, words_and_signs
+from workers.engine.replies.likeness import Source, number_of_words, words_and_signs
 from workers.engine.replies.reader import ReplyModel, ReplyReader, Unreadable, list_items
 
 SUMMARY = 1_000
@@ -232,7 +232,7 @@ async def critiqued_by_parts(task: Task, text: str, digests: Sequence[Digest]) -
     longest = min(SUMMARY, MOST_SUMMARIZED // len(digests))
     summaries = tuple(digest.summary[:longest] for digest in digests)
     sheet = FactSheet(digests)
-    parts = Summaries(summaries, sheet.shared(), count_of_words(text), len(text))
+    parts = Summaries(summaries, sheet.shared(), number_of_words(text), len(text))
     unseen = replace(task, draft=None)
     shown = partial(Judge, parts=parts)
     critique, caveats = await critiqued(unseen, "\n\n".join(summaries), shown)

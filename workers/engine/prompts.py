@@ -37,7 +37,7 @@ from app.contract.statistics import Learnt
 from app.contract.tools import Tool
 from app.contract.values import value
 from app.contract.versions import ENGINE_VERSION
-from workers.engine.replies.likeness import Told, count_of_words
+from workers.engine.replies.likeness import Told, number_of_words
 from workers.engine.replies.texts import asking_for, number_for
 
 IN_WORDS = "in_words"
@@ -661,7 +661,7 @@ class Judge(PromptRequest):
 
         The order of the criteria in the prompt stays: providers cache what begins with it.
         """
-        keys, words, characters = self.keys, count_of_words(self.draft), len(self.draft)
+        keys, words, characters = self.keys, number_of_words(self.draft), len(self.draft)
         if self.parts is not None:
             words, characters = self.parts.words, self.parts.characters
         order = f", in the order {', '.join(keys)}" if keys != self.task.keys else ""

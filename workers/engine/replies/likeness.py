@@ -23,7 +23,7 @@ NO_SPACES = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u2e80-\u9fff\uf900-\ufaff\U
 WORDS = re.compile(f"[{NO_SPACES}]|[^\\s{NO_SPACES}]+")
 
 
-def count_of_words(text: str) -> int:
+def number_of_words(text: str) -> int:
     """Return how many words a text has; a character of a script without spaces is a word."""
     return len(WORDS.findall(text))
 
