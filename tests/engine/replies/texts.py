@@ -6,6 +6,8 @@ from tests.engine.replies.case import DRAFT, Again, Case, Refuses
 
 TEXT = "We refund you within 14 days.\n\nSend the goods back unopened."
 LINE = "We refund you within 14 days."
+QUOTING = 'We refund you within 14 days (see "Refunds").'
+FIELDS = '1;Screw M4;"galvanised, 100 pieces"\n2;Nut M4;"DIN 934"\n3;Washer;large'
 MAIL = "Dear Ms Lee,\n\nwe refund you within 14 days.\n\nKind regards\nSam"
 DIALOGUE = "Write a dialogue between a customer and an assistant about refunds."
 TO_REPLY = "Write the reply to a customer's email that asks for the updated version of our terms."
@@ -205,6 +207,8 @@ REVISION = [
     revision("a note in Korean", f"다음은 수정된 텍스트입니다:\n\n{TEXT}"),
     revision("in quotation marks", f'"{LINE}"', LINE),
     revision("in typographic quotation marks", f"“{LINE}”", LINE),
+    revision("in quotation marks, with a quotation", f'"{QUOTING}"', QUOTING),
+    revision("in quotation marks, with fields", f'"{FIELDS}"', FIELDS, FIELDS.replace("M4", "M3")),
     revision(
         "a mail",
         f"Here is the revised email:\n\n{MAIL}",
@@ -290,6 +294,9 @@ CONTENT = [
     ),
     kept("a first draft in quotation marks", '"The best refund there is."', "Write a testimonial."),
     kept("two quotations", '"Yes," she said. "No."', "Write a scene.", "She said no."),
+    kept("two quoted words", '"Refunds" take as long as "returns"', base="Refunds take long."),
+    kept("two paragraphs of one speech", '"It rains.\n\n"It pours."', base="He said: it rains."),
+    kept("quoted fields", '"a";"b"\n"c";"d"', base="a;b\nc;d"),
     kept(
         "a story with thinking in it",
         "<think>Rain again.</think>\nHe sighed.",

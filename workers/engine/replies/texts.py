@@ -103,6 +103,8 @@ FIRST_PERSON = phrase("reply", "first_person")
 MESSAGE = phrase("reply", "message")
 SALUTATION = phrase("reply", "salutation")
 QUOTES = {'"': '"', "“": "”", "„": "“”", "«": "»", "»": "«", "「": "」", "'": "'", "‘": "’"}
+QUOTES_WITHIN = re.compile(r"[^\"“”„«»「」]*[ \t(\[{;,=:>][\"“„«「]\w")
+"""What has a quotation mark before it that is not closed where the next one opens."""
 WRAPPED = phrase("reply", "wrapped")
 WRAPPED_AND_CUT = phrase("reply", "wrapped_and_cut")
 OF_DATA = phrase("reply", "of_data")
@@ -763,11 +765,12 @@ def without_quotes(text: str, asked: TextRequest, *, is_framed: bool) -> str:
     if len(text) < 3 or not closing or text[-1] not in closing:
         return text
     inside = text[1:-1]
-    if any(mark in inside for mark in {text[0], text[-1]} - {"'", "’"}) or (
+    base = (asked.base or "").strip(BLANK)
+    has_own = any(mark in inside for mark in {text[0], text[-1]} - {"'", "’"})
+    if (has_own and not (base and QUOTES_WITHIN.match(inside))) or (
         text[0] in "'‘" and re.search(r"(?<!\w)['‘’]|['‘’](?!\w)", inside)
     ):
         return text
-    base = (asked.base or "").strip(BLANK)
     may_quote = not base or asked.is_passage
     is_content = base[:1] in QUOTES or (may_quote and not is_framed)
     return text if is_content else inside
