@@ -649,27 +649,21 @@ def _without_fence(text: str, asked: TextRequest) -> str:
     """Remove a code fence around the whole text, also one that is not closed."""
     if "```" not in text and "~~~" not in text:
         return text
-    if not LINE_OF_FENCE.match(text) or asked.starts_with(LINE_OF_FENCE):
+    if not LINE_OF_FENCE.match(text):
         return text
+    is_content = asked.starts_with(LINE_OF_FENCE)
     marks = list(LINE_OF_FENCE.finditer(text))
     first, inner = marks[0], marks[1:]
     if not inner:
-        return text[first.end() :].strip("\n")
+        return text if is_content else text[first.end() :].strip("\n")
     last = marks[-1]
     after = text[last.end() :].strip(BLANK)
     if last["info"].strip() or (after and not (len(marks) == 2 and _is_note(after))):
         return text
     fences = [fence for fence in inner[:-1] if fence["marks"].startswith(first["marks"])]
-    if not fences or (_is_prose(first) and _are_pairs(fences)):
-        return text[first.end() : last.start()].strip("\n")
-    return text
-
-
-def _is_prose(fence: re.Match[str]) -> bool:
-    return (
-        bool(fence["info"].strip())
-        and re.fullmatch(LANGUAGE, fence["info"], re.IGNORECASE) is not None
-    )
+    inside = text[first.end() : last.start()].strip("\n")
+    is_content = is_content and not LINE_OF_FENCE.match(inside)
+    return inside if _are_pairs(fences) and not is_content else text
 
 
 def _are_pairs(fences: Sequence[re.Match[str]]) -> bool:
