@@ -2,7 +2,7 @@
 
 import asyncio
 import gzip
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Container, Sequence
 from contextlib import aclosing, suppress
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
@@ -21,7 +21,7 @@ from app.contract.batches import BatchPage
 from app.contract.errors import HoneError
 from app.contract.events import DELTA, StepDelta
 from app.contract.snapshot import Snapshot, SnapshotPage
-from app.service.watching import Batch, EventFeed, News
+from app.service.watching import Batch, EventFeed
 from app.store import Store
 from app.store.cells import Cells
 from app.store.state import Accepted, StoredEvent
@@ -107,13 +107,18 @@ def replayed(response: Response, answer: Answer, *, is_replayed: bool) -> Answer
     return answer
 
 
-def snapshot_response(response: Response, news: News, receiver: Receiver) -> Snapshot | Response:
-    """Return 200 with the snapshot, or 304 if the client has it already, with texts or without."""
-    tag = etag(news.snapshot)
-    if not news.is_new and news.snapshot.erased_at is None:
+def snapshot_response(
+    response: Response, snapshot: Snapshot, seen: Container[int] | None, receiver: Receiver
+) -> Snapshot | Response:
+    """Return 200 with the snapshot, or 304 if the client has it already, with texts or without.
+
+    Only a request with `If-None-Match` is answered with 304 (RFC 9110, section 15.4.5).
+    """
+    tag = etag(snapshot)
+    if seen is not None and snapshot.last_event in seen and snapshot.erased_at is None:
         return Response(status_code=304, headers={"ETag": tag})
     response.headers["ETag"] = tag
-    return received(response, news.snapshot, receiver)
+    return received(response, snapshot, receiver)
 
 
 def page_response(request: Request, response: Response, page: Page) -> Page:

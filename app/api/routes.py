@@ -284,11 +284,10 @@ async def get(
 
     `ETag` is the number of its last event; a request with that tag in `If-None-Match` is answered
     with 304. With `wait` the server holds the request until a new event follows the one in
-    `If-None-Match` (or else the current one), and answers 304 if there is none in time.
+    `If-None-Match`, or else the current one, and for as many seconds at most.
     """
-    return snapshot_response(
-        response, await watching.wait_for_change(tenant, refinement_id, seen, wait), receiver
-    )
+    snapshot = await watching.wait_for_change(tenant, refinement_id, seen, wait)
+    return snapshot_response(response, snapshot, seen, receiver)
 
 
 @refinements.patch(

@@ -102,7 +102,7 @@ class Limits(StopRules):
 
 
 class LimitsChange(Contract):
-    """The limits to change by a PATCH or a retry; omitted ones stay as they are."""
+    """The limits to change by a PATCH or a retry; omitted and null ones stay as they are."""
 
     threshold: Threshold | None = None
     max_iterations: MaxIterations | None = None

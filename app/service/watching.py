@@ -69,14 +69,6 @@ which is decompressed as a whole, all."""
 
 
 @dataclass(frozen=True, slots=True)
-class News:
-    """A snapshot, and whether it is new to the client."""
-
-    snapshot: Snapshot
-    is_new: bool
-
-
-@dataclass(frozen=True, slots=True)
 class EventFeed:
     """The first events for a client, perhaps none, and the later ones as they arrive."""
 
@@ -121,7 +113,7 @@ class Watching:
 
     async def wait_for_change(
         self, tenant: str, refinement_id: str, seen: Container[int] | None, wait_s: float
-    ) -> News:
+    ) -> Snapshot:
         """Return the snapshot once its last event is not in `seen`, or after `wait_s`.
 
         `seen` None means the current last event. An ended refinement is returned immediately.
@@ -129,15 +121,14 @@ class Watching:
         if seen is None:
             now = await self._store.snapshot(tenant, refinement_id)
             if wait_s <= 0 or now.status.is_terminal:
-                return News(now, is_new=True)
+                return now
             seen = frozenset({now.last_event})
-        latest = await self.until(
+        return await self.until(
             tenant,
             refinement_id,
             lambda snapshot: snapshot.last_event not in seen or snapshot.status.is_terminal,
             wait_s,
         )
-        return News(latest, is_new=latest.last_event not in seen)
 
     async def follow(
         self, tenant: str, refinement_id: str, after: int, *, deltas: bool = False

@@ -38,10 +38,15 @@ async def test_wait_holds_the_request_until_there_is_news(
     assert response.json()["status"] == "running"
 
 
-async def test_wait_without_news_is_a_304(api: httpx.AsyncClient) -> None:
-    response = await api.get(f"/v1/refinements/{await submitted(api)}?wait=0.2")
-    assert response.status_code == 304
-    assert response.headers["etag"] == '"1"'
+async def test_a_wait_without_news_is_a_304_only_for_clients_that_have_the_snapshot(
+    api: httpx.AsyncClient,
+) -> None:
+    url = f"/v1/refinements/{await submitted(api)}?wait=0.2"
+    first = await api.get(url)
+    assert (first.status_code, first.json()["status"]) == (200, "queued")
+    known = await api.get(url, headers={"If-None-Match": first.headers["etag"]})
+    assert (known.status_code, known.content) == (304, b"")
+    assert known.headers["etag"] == '"1"'
 
 
 async def test_what_has_ended_is_not_waited_for(

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from workers.models.port import ModelError, NotServed, ReportedLimit
 from workers.models.remote import failure_in, failure_of, reported_limits
-from workers.outbound.transport import ErrorResponse
+from workers.outbound.transport import ErrorResponse, Request
 
 
 def openai(message: str, code: str | None = None, kind: str = "invalid_request_error") -> Any:
@@ -378,7 +378,7 @@ def test_no_server_stops_its_model_for_years() -> None:
     ],
 )
 def test_a_failure_with_status_200_is_known_as_one(body: str, expected: str | None) -> None:
-    error = failure_in(body.encode(), "api.example")
+    error = failure_in(body.encode(), Request("https://api.example/v1", {}, b"", secret="e"))
     if error is None:
         assert expected is None
     else:

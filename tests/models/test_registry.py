@@ -104,6 +104,16 @@ async def test_a_key_is_in_no_error_and_in_no_log(caplog: pytest.LogCaptureFixtu
     assert not [text for text in shown if SECRET in text]
 
 
+async def test_a_short_key_leaves_the_words_of_an_error() -> None:
+    async with Server(in_turn(refusal(404, "No token is like k, and k is unknown"))) as server:
+        address = settings(openai_base_url=server.url, openai_api_key="k")
+        async with open_models(address) as models:
+            with pytest.raises(
+                ModelRefused, match=r"No token is like \*\*\*, and \*\*\* is unknown"
+            ):
+                await models.complete("openai:x", call())
+
+
 def test_servers_are_named_by_variables(tmp_path: Path) -> None:
     env_file = tmp_path / "env"
     env_file.write_text(

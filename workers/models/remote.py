@@ -513,7 +513,7 @@ def failure_of(response: ErrorResponse, detail: str) -> ModelError | NotServed:
     )
 
 
-def failure_in(body: bytes, host: str) -> ModelError | NotServed | None:
+def failure_in(body: bytes, request: Request) -> ModelError | NotServed | None:
     """Return the failure that a response with status 200 is, None if it may be a reply.
 
     OpenRouter and LiteLLM send the error of the server behind them in this way, beside or within
@@ -521,7 +521,7 @@ def failure_in(body: bytes, host: str) -> ModelError | NotServed | None:
     """
     if body.lstrip()[:1] == b"<":
         return NotServed(
-            "unreachable", f"{host} answered with a page, which is no reply of a model"
+            "unreachable", f"{request.host} answered with a page, which is no reply of a model"
         )
     try:
         said = from_json(body)
@@ -531,7 +531,7 @@ def failure_in(body: bytes, host: str) -> ModelError | NotServed | None:
     if not error:
         return None
     found = failed(error)
-    detail = f"{host} failed while it answered: {found}"
+    detail = f"{request.host} failed while it answered: {request.shown(str(found))}"
     return failure_of(ErrorResponse(found.status, found.said, {}), detail)
 
 
@@ -1010,8 +1010,7 @@ class Remote:
                 return said
         except UnreadableReply:
             said = None
-        shown = body.replace(request.secret.encode(), b"***") if request.secret else body
-        if failure := failure_in(shown, request.host):
+        if failure := failure_in(body, request):
             raise failure
         return said or self._dialect.read(body)
 

@@ -32,6 +32,7 @@ from app.contract.values import value
 from app.contract.waiting import WaitReason
 from app.store.signing_secrets import EndpointSigning
 from workers.outbound.transport import (
+    SHORTEST_SECRET,
     AddressRefused,
     AiohttpClient,
     HttpClient,
@@ -365,9 +366,6 @@ def _masked(values: Iterable[str]) -> tuple[str, ...]:
         if len(part) >= SHORTEST_SECRET
     )
     return tuple(sorted(parts, key=len, reverse=True))
-
-
-SHORTEST_SECRET = 8
 
 
 @value(slots=True)

@@ -463,9 +463,15 @@ GZIP_OR_ZLIB = 47
 """`wbits` of zlib that accepts either header."""
 
 
+SHORTEST_SECRET = 8
+
+
 @value(slots=True)
 class Request:
-    """One POST. `secret` and `more_secrets` never appear in an error, whatever the server says."""
+    """One POST. `secret` and `more_secrets` never appear in an error, whatever the server says.
+
+    A secret of fewer than `SHORTEST_SECRET` characters, such as `none`, may be within words.
+    """
 
     url: str
     headers: dict[str, str]
@@ -478,8 +484,9 @@ class Request:
 
         An escape in JSON may stand for half a surrogate pair, which is replaced.
         """
-        for secret in (self.secret, *self.more_secrets):
-            message = message.replace(secret, "***") if secret else message
+        for secret in filter(None, (self.secret, *self.more_secrets)):
+            edges = ("", "") if len(secret) >= SHORTEST_SECRET else (r"(?<!\w)", r"(?!\w)")
+            message = re.sub(re.escape(secret).join(edges), "***", message)
         return message[:MOST_SHOWN].encode(errors="replace").decode()
 
     @property

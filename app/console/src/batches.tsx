@@ -33,7 +33,7 @@ export function BatchList({ query }: { query: URLSearchParams }) {
         </p>
       )}
       {value && value.data.length > 0 && (
-        <table class="rows">
+        <table class="rows listing">
           <thead>
             <tr>
               <th>Batch</th>

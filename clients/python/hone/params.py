@@ -86,7 +86,7 @@ class IterativeStrategy(TypedDict):
 
 class LimitsChange(TypedDict):
     """
-    The limits to change by a PATCH or a retry; omitted ones stay as they are.
+    The limits to change by a PATCH or a retry; omitted and null ones stay as they are.
     """
 
     threshold: NotRequired[float | None]

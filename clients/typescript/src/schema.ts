@@ -1813,7 +1813,7 @@ export interface components {
         } & components["schemas"]["StopRules"];
         /**
          * LimitsChange
-         * @description The limits to change by a PATCH or a retry; omitted ones stay as they are.
+         * @description The limits to change by a PATCH or a retry; omitted and null ones stay as they are.
          */
         LimitsChange: {
             /** Threshold */

@@ -4,6 +4,7 @@ import re
 from asyncio import Event
 from json import dumps
 
+import pytest
 from playwright.async_api import Browser, Page, Route, expect
 
 from app.cli.processes import url_of
@@ -11,6 +12,13 @@ from benchmarks.model_replies import improving
 from tests.e2e.console.conftest import PHONE, scrolls_sideways, violations
 from tests.e2e.running_service import RunningService
 from tests.e2e.scripted_models import hanging_at
+
+JSON_LINES = {"Content-Type": "application/jsonl"}
+TOO_WIDE = """[...document.querySelectorAll("table.rows td")].filter((cell) => {
+    const content = document.createRange();
+    content.selectNodeContents(cell);
+    return content.getBoundingClientRect().right > cell.getBoundingClientRect().right;
+}).map((cell) => cell.textContent)"""
 
 
 async def test_filters_stand_in_the_address_and_hold_after_a_reload(
@@ -110,10 +118,23 @@ async def test_a_review_that_waits_stands_on_top(page: Page, service: RunningSer
     assert await violations(page) == []
 
 
+@pytest.mark.parametrize(
+    ("place", "wide"), [("refinements", "text=unknown cost"), ("batches", "progress")]
+)
+async def test_no_cell_of_a_list_runs_into_the_next(
+    page: Page, service: RunningService, place: str, wide: str
+) -> None:
+    await service.ended(await service.submit(max_iterations=1))
+    line = dumps({"custom_id": "1", "request": {"task": "Explain."}})
+    await service.client.post("/v1/batches", content=line, headers=JSON_LINES)
+    await page.goto(f"/console/{place}")
+    await expect(page.locator(wide).first).to_be_visible()
+    assert await page.evaluate(TOO_WIDE) == []
+
+
 async def test_a_batch_shows_its_progress_and_ends(page: Page, service: RunningService) -> None:
     lines = (dumps({"custom_id": f"{n}", "request": {"task": "Explain."}}) for n in range(3))
-    headers = {"Content-Type": "application/jsonl"}
-    made = await service.client.post("/v1/batches", content="\n".join(lines), headers=headers)
+    made = await service.client.post("/v1/batches", content="\n".join(lines), headers=JSON_LINES)
     assert made.status_code == 202, made.text
     await page.goto("/console/batches")
     await page.get_by_role("link", name=made.json()["id"]).click()

@@ -6,6 +6,9 @@ from tests.engine.replies.case import DRAFT, Again, Case, Refuses
 
 TEXT = "We refund you within 14 days.\n\nSend the goods back unopened."
 LINE = "We refund you within 14 days."
+CODE = "```python\nx = 1\n```"
+QUOTING = 'We refund you within 14 days (see "Refunds").'
+FIELDS = '1;Screw M4;"galvanised, 100 pieces"\n2;Nut M4;"DIN 934"\n3;Washer;large'
 MAIL = "Dear Ms Lee,\n\nwe refund you within 14 days.\n\nKind regards\nSam"
 DIALOGUE = "Write a dialogue between a customer and an assistant about refunds."
 TO_REPLY = "Write the reply to a customer's email that asks for the updated version of our terms."
@@ -49,9 +52,10 @@ FIRST = [
     first("tildes", f"~~~\n{TEXT}\n~~~"),
     first(
         "a fence with code in it",
-        f"```markdown\n{TEXT}\n\n```python\nx = 1\n```\n```",
-        f"{TEXT}\n\n```python\nx = 1\n```",
+        f"```markdown\n{TEXT}\n\n{CODE}\n```",
+        f"{TEXT}\n\n{CODE}",
     ),
+    first("a bare fence with code in it", f"```\n{TEXT}\n\n{CODE}\n```", f"{TEXT}\n\n{CODE}"),
     first("Sure! Here is the text:", f"Sure! Here is the text:\n\n{TEXT}"),
     first(
         "an offer that names no work, after a text that speaks to nobody",
@@ -205,6 +209,9 @@ REVISION = [
     revision("a note in Korean", f"다음은 수정된 텍스트입니다:\n\n{TEXT}"),
     revision("in quotation marks", f'"{LINE}"', LINE),
     revision("in typographic quotation marks", f"“{LINE}”", LINE),
+    revision("a fence around a fence", f"```markdown\n{CODE}\n```", CODE, CODE.replace("1", "2")),
+    revision("in quotation marks, with a quotation", f'"{QUOTING}"', QUOTING),
+    revision("in quotation marks, with fields", f'"{FIELDS}"', FIELDS, FIELDS.replace("M4", "M3")),
     revision(
         "a mail",
         f"Here is the revised email:\n\n{MAIL}",
@@ -290,6 +297,11 @@ CONTENT = [
     ),
     kept("a first draft in quotation marks", '"The best refund there is."', "Write a testimonial."),
     kept("two quotations", '"Yes," she said. "No."', "Write a scene.", "She said no."),
+    kept("a draft in a fence", CODE, base=CODE.replace("1", "2")),
+    kept("a page in a fence", f"```md\n{LINE}\n{CODE}\n```", base=f"```md\nRefunds.\n{CODE}\n```"),
+    kept("two quoted words", '"Refunds" take as long as "returns"', base="Refunds take long."),
+    kept("two paragraphs of one speech", '"It rains.\n\n"It pours."', base="He said: it rains."),
+    kept("quoted fields", '"a";"b"\n"c";"d"', base="a;b\nc;d"),
     kept(
         "a story with thinking in it",
         "<think>Rain again.</think>\nHe sighed.",

@@ -103,6 +103,8 @@ FIRST_PERSON = phrase("reply", "first_person")
 MESSAGE = phrase("reply", "message")
 SALUTATION = phrase("reply", "salutation")
 QUOTES = {'"': '"', "“": "”", "„": "“”", "«": "»", "»": "«", "「": "」", "'": "'", "‘": "’"}
+QUOTES_WITHIN = re.compile(r"[^\"“”„«»「」]*[ \t(\[{;,=:>][\"“„«「]\w")
+"""What has a quotation mark before it that is not closed where the next one opens."""
 WRAPPED = phrase("reply", "wrapped")
 WRAPPED_AND_CUT = phrase("reply", "wrapped_and_cut")
 OF_DATA = phrase("reply", "of_data")
@@ -647,27 +649,21 @@ def _without_fence(text: str, asked: TextRequest) -> str:
     """Remove a code fence around the whole text, also one that is not closed."""
     if "```" not in text and "~~~" not in text:
         return text
-    if not LINE_OF_FENCE.match(text) or asked.starts_with(LINE_OF_FENCE):
+    if not LINE_OF_FENCE.match(text):
         return text
+    is_content = asked.starts_with(LINE_OF_FENCE)
     marks = list(LINE_OF_FENCE.finditer(text))
     first, inner = marks[0], marks[1:]
     if not inner:
-        return text[first.end() :].strip("\n")
+        return text if is_content else text[first.end() :].strip("\n")
     last = marks[-1]
     after = text[last.end() :].strip(BLANK)
     if last["info"].strip() or (after and not (len(marks) == 2 and _is_note(after))):
         return text
     fences = [fence for fence in inner[:-1] if fence["marks"].startswith(first["marks"])]
-    if not fences or (_is_prose(first) and _are_pairs(fences)):
-        return text[first.end() : last.start()].strip("\n")
-    return text
-
-
-def _is_prose(fence: re.Match[str]) -> bool:
-    return (
-        bool(fence["info"].strip())
-        and re.fullmatch(LANGUAGE, fence["info"], re.IGNORECASE) is not None
-    )
+    inside = text[first.end() : last.start()].strip("\n")
+    is_content = is_content and not LINE_OF_FENCE.match(inside)
+    return inside if _are_pairs(fences) and not is_content else text
 
 
 def _are_pairs(fences: Sequence[re.Match[str]]) -> bool:
@@ -763,11 +759,12 @@ def without_quotes(text: str, asked: TextRequest, *, is_framed: bool) -> str:
     if len(text) < 3 or not closing or text[-1] not in closing:
         return text
     inside = text[1:-1]
-    if any(mark in inside for mark in {text[0], text[-1]} - {"'", "’"}) or (
+    base = (asked.base or "").strip(BLANK)
+    has_own = any(mark in inside for mark in {text[0], text[-1]} - {"'", "’"})
+    if (has_own and not (base and QUOTES_WITHIN.match(inside))) or (
         text[0] in "'‘" and re.search(r"(?<!\w)['‘’]|['‘’](?!\w)", inside)
     ):
         return text
-    base = (asked.base or "").strip(BLANK)
     may_quote = not base or asked.is_passage
     is_content = base[:1] in QUOTES or (may_quote and not is_framed)
     return text if is_content else inside
