@@ -3916,7 +3916,8 @@ export interface components {
          * Snapshot
          * @description The current state of a refinement.
          *
-         *     It changes only with an event, and when text is erased that is not to be stored.
+         *     It changes only with an event, apart from `archived`, and when text is erased that is not to be
+         *     stored.
          */
         Snapshot: {
             /** Id */
