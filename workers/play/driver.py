@@ -475,7 +475,7 @@ class Driver:
             outcome = await play_moves(self._strategy(), self._reply)
             limits = self._writer.state.limits
             if self._seen and limits.threshold != self._seen.threshold:  # changed, then finished
-                outcome = decided_under(limits, outcome)
+                outcome = decided_under(limits, outcome).claiming(frozenset(self._request.accept))
             added = self._additions(outcome)
             return Ending.succeeded(outcome, self._replay, self._request, limits.threshold, added)
         except Canceled:
