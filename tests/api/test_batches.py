@@ -4,6 +4,7 @@ import asyncio
 import json
 import tracemalloc
 from collections.abc import AsyncIterator, Mapping
+from datetime import UTC, datetime, timedelta
 from typing import Any, cast
 
 import httpx
@@ -227,6 +228,19 @@ async def test_a_line_that_is_refused_says_what_a_single_submission_would_and_th
     assert [it["outcome"] for it in found] == ["passed", *["invalid"] * 7]
     assert found[1]["error"] == told[2]["error"]
     assert (await now(api, batch))["status"] == "completed"
+
+
+async def test_a_batch_that_waits_for_its_time_lets_others_go_before_it(
+    api: httpx.AsyncClient, worker: WorkerStore, redis: Redis
+) -> None:
+    later = (datetime.now(UTC) + timedelta(days=3)).isoformat()
+    scheduled = await accepted(api, *(line(f"l{n}", start_after=later) for n in range(201)))
+    batch = await accepted(api, *(line(f"l{n}") for n in range(201)))
+    for _ in range(2):
+        await worker.feed_batches()
+        await look_again(redis)
+    assert await counts(api, scheduled) == {"pending": 1, "queued": 200}
+    assert await counts(api, batch) == {"pending": 1, "queued": 200}
 
 
 async def test_defaults_hold_for_all_lines_unless_a_line_has_the_field_itself(
