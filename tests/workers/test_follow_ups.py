@@ -1,7 +1,6 @@
 """Comparison and further texts under budgets, deadlines and commands."""
 
 import asyncio
-
 from typing import Any
 
 import pytest
