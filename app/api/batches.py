@@ -328,7 +328,7 @@ async def results(
 ) -> Response:
     """Return what has ended so far as JSON Lines, in the order of the body.
 
-    A line has `custom_id`, `status`, and the refinement as `GET /v1/refinements/{id}` returns it,
+    A line has `custom_id`, `outcome`, and the refinement as `GET /v1/refinements/{id}` returns it,
     or for a refused line the error. Before the batch has ended, lines are missing.
     """
     if receiver.is_head:
