@@ -226,7 +226,8 @@ async def read_parts(task: Task, texts: Sequence[str]) -> tuple[Digest, ...]:
 async def critiqued_by_parts(task: Task, text: str, digests: Sequence[Digest]) -> Opinions:
     """Return the opinions of critics who see the digests of the parts instead of the whole text.
 
-    Words that only the digests have are no evidence. A contradiction between a part and the facts of the whole is a finding beside theirs.
+    Words that only the digests have are no evidence. A contradiction between a part and the facts
+    of the whole is a finding beside theirs.
     """
     longest = min(SUMMARY, MOST_SUMMARIZED // len(digests))
     summaries = tuple(digest.summary[:longest] for digest in digests)
