@@ -559,6 +559,20 @@ async def test_text_that_is_not_to_be_stored_is_erased_once_the_results_were_rea
     assert again["refinement"]["result"] is None
 
 
+async def test_text_that_is_not_to_be_stored_goes_although_the_batch_keeps_its_refinement(
+    api: httpx.AsyncClient, worker: WorkerStore, redis: Redis
+) -> None:
+    batch = await accepted(api, line("a", store=False, retention_s=1), line("b"))
+    first, _ = await begun(api, worker, batch)
+    await succeed(worker, first)
+    await redis.hset(redis_keys.SUMMARY + first, "expires_at", 1)
+    await expire_retention(redis, first)
+    await worker.check_due(10, include_queued=False)
+    (kept,) = await results(api, batch)
+    assert (kept["custom_id"], kept["outcome"]) == ("a", "passed")
+    assert kept["refinement"]["result"] is None
+
+
 async def test_batches_are_listed_in_pages_newest_first(api: httpx.AsyncClient) -> None:
     made = [(await accepted(api, line("a")))["id"] for _ in range(3)]
     page = await api.get("/v1/batches", params={"limit": 2})
