@@ -230,6 +230,14 @@ async def test_a_line_that_is_refused_says_what_a_single_submission_would_and_th
     assert (await now(api, batch))["status"] == "completed"
 
 
+async def test_a_name_stands_once_in_the_results_also_if_its_first_line_was_refused(
+    api: httpx.AsyncClient,
+) -> None:
+    batch = await accepted(api, line("a", threshold=2), line("b"), line("a"))
+    assert [(it["line"], it["custom_id"]) for it in batch["errors"]] == [(1, "a"), (3, "a")]
+    assert "an earlier line" in batch["errors"][1]["error"]["detail"]
+
+
 async def test_a_batch_that_waits_for_its_time_lets_others_go_before_it(
     api: httpx.AsyncClient, worker: WorkerStore, redis: Redis
 ) -> None:
