@@ -230,7 +230,7 @@ async def test_a_line_that_is_refused_says_what_a_single_submission_would_and_th
     assert (await now(api, batch))["status"] == "completed"
 
 
-async def test_a_name_stands_once_in_the_results_also_if_its_first_line_was_refused(
+async def test_a_name_is_taken_also_if_its_first_line_was_refused(
     api: httpx.AsyncClient,
 ) -> None:
     batch = await accepted(api, line("a", threshold=2), line("b"), line("a"))
