@@ -151,7 +151,7 @@ class Caveat(Contract):
         " `summarized`: the whole is too long for one prompt and was judged by summaries of its"
         " parts."
         " The first four keep `passed` false, unless the request accepts them; so"
-        " does `text_missing`, but of an output."
+        " does `text_missing` of a part."
     )
     path: str = Field(description="Path of the stage, part, draft or step that it is about.")
     detail: str

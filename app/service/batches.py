@@ -116,6 +116,7 @@ class Batches:
                 _require_requests(upload)
                 return await upload.commit(options, part.sha256, key)
             elif isinstance(part, RefusedLine):
+                seen.add(part.custom_id or "")
                 await _refuse(upload, part)
             elif part.custom_id in seen:
                 await _refuse(upload, _repeated(part))

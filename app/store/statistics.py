@@ -54,8 +54,8 @@ from app.store.state import Addition, NewRefinement
 DECAY = 0.99
 """What is left of a sum at each addition: about the latest 100 count."""
 
-FEWEST_KNOWN = 10
-"""Refinements of a kind from which on its own sums are taken."""
+FEWEST_KNOWN = 9
+"""Refinements of a kind from which on its own sums are taken: what decay leaves of 10."""
 
 DIGITS = 16
 """Hexadecimal digits of the SHA-256 that names a kind, or a set of criteria."""

@@ -4,6 +4,7 @@ import asyncio
 import json
 import tracemalloc
 from collections.abc import AsyncIterator, Mapping
+from datetime import UTC, datetime, timedelta
 from typing import Any, cast
 
 import httpx
@@ -235,6 +236,27 @@ async def test_a_line_that_is_refused_says_what_a_single_submission_would_and_th
     assert [it["outcome"] for it in found] == ["passed", *["invalid"] * 7]
     assert found[1]["error"] == told[2]["error"]
     assert (await now(api, batch))["status"] == "completed"
+
+
+async def test_a_name_is_taken_also_if_its_first_line_was_refused(
+    api: httpx.AsyncClient,
+) -> None:
+    batch = await accepted(api, line("a", threshold=2), line("b"), line("a"))
+    assert [(it["line"], it["custom_id"]) for it in batch["errors"]] == [(1, "a"), (3, "a")]
+    assert "an earlier line" in batch["errors"][1]["error"]["detail"]
+
+
+async def test_a_batch_that_waits_for_its_time_lets_others_go_before_it(
+    api: httpx.AsyncClient, worker: WorkerStore, redis: Redis
+) -> None:
+    later = (datetime.now(UTC) + timedelta(days=3)).isoformat()
+    scheduled = await accepted(api, *(line(f"l{n}", start_after=later) for n in range(201)))
+    batch = await accepted(api, *(line(f"l{n}") for n in range(201)))
+    for _ in range(2):
+        await worker.feed_batches()
+        await look_again(redis)
+    assert await counts(api, scheduled) == {"pending": 1, "queued": 200}
+    assert await counts(api, batch) == {"pending": 1, "queued": 200}
 
 
 async def test_defaults_hold_for_all_lines_unless_a_line_has_the_field_itself(
@@ -560,6 +582,20 @@ async def test_text_that_is_not_to_be_stored_is_erased_once_the_results_were_rea
     (again,) = await results(api, batch)
     assert (again["custom_id"], again["outcome"]) == ("a", "passed")
     assert again["refinement"]["result"] is None
+
+
+async def test_text_that_is_not_to_be_stored_goes_although_the_batch_keeps_its_refinement(
+    api: httpx.AsyncClient, worker: WorkerStore, redis: Redis
+) -> None:
+    batch = await accepted(api, line("a", store=False, retention_s=1), line("b"))
+    first, _ = await begun(api, worker, batch)
+    await succeed(worker, first)
+    await redis.hset(redis_keys.SUMMARY + first, "expires_at", 1)
+    await expire_retention(redis, first)
+    await worker.check_due(10, include_queued=False)
+    (kept,) = await results(api, batch)
+    assert (kept["custom_id"], kept["outcome"]) == ("a", "passed")
+    assert kept["refinement"]["result"] is None
 
 
 async def test_batches_are_listed_in_pages_newest_first(api: httpx.AsyncClient) -> None:

@@ -5,8 +5,9 @@ from pydantic import ValidationError
 
 from app.contract.judgement import Finding, OnFail
 from app.contract.requests import RefinementRequest
+from app.contract.reviews import ReviewAction
 from app.contract.status import BLOCKING, StopReason
-from tests.engine.engine_driver import driver_scoring, request, verdict
+from tests.engine.engine_driver import driver_scoring, judged_by, request, verdict
 from workers.engine.moves import ReviewerReply, StepError
 from workers.engine.search import Outcome
 
@@ -67,6 +68,22 @@ def test_a_pass_that_fails_is_said() -> None:
     assert told(outcome) == [("stage_given_up", "passes/style")]
     assert outcome.missing == ("passes/style",)
     assert (outcome.passed, outcome.reason) == (False, StopReason.INCOMPLETE)
+
+
+@pytest.mark.parametrize("said", [None, "approve", "rate"])
+def test_a_pass_that_fails_keeps_a_text_from_passing_unless_that_is_accepted(
+    said: ReviewAction | None,
+) -> None:
+    asked = request(
+        strategy={"kind": "multi_pass", "passes": [{"focus": "style"}, {"focus": "facts"}]},
+        accept=["stage_given_up"],
+        review=said and {"when": "before_completion"},
+    )
+    model = judged_by(lambda *_: 0.9, [GONE, "We refund in 14 days."])
+    if said is not None:
+        model.reviewer = iter([ReviewerReply(said, score=0.95, limits=asked.limits())])
+    outcome = model.play(asked)
+    assert (outcome.passed, outcome.missing) == (True, ("passes/style",))
 
 
 def test_a_part_that_misses_the_threshold_named_for_it_is_said() -> None:

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from app.contract.calls import at_most
-from app.contract.judgement import Finding, OnFail
+from app.contract.judgement import Finding, FindingsReply, OnFail
 from app.contract.requests import RefinementRequest
 from app.contract.status import StopReason
 from tests.engine.engine_driver import EngineDriver, driver_scoring, request
@@ -71,6 +71,16 @@ def test_the_finding_says_where_what_and_how_to_mend_it() -> None:
     revision = model.asked("generator")[1].prompt.user
     assert found.message in revision
     assert "Say it right." in revision
+
+
+def test_the_draft_that_is_verified_is_the_one_that_validators_have_corrected() -> None:
+    model = caught()
+    model.writer = iter([f"The the shops. {WRONG}", RIGHT])
+    model.check = lambda text: FindingsReply(text=text.removeprefix("The the shops. "))
+    model.play(verifying(validators=[{"kind": "spelling", "on_fail": "fix"}]))
+    (found,) = judged(model)[0].findings
+    assert found.span is not None
+    assert WRONG[found.span.start : found.span.end] == found.quote == "take 30 days"
 
 
 def test_the_answering_model_sees_task_context_and_question_and_nothing_of_the_draft() -> None:

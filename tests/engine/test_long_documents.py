@@ -61,6 +61,17 @@ def prompts(model: EngineDriver, kind: type) -> dict[str, str]:
     return {it.path: it.prompt.user for it in asked if isinstance(it.prompt_request, kind)}
 
 
+def test_evidence_is_words_of_the_draft_and_not_of_the_summaries() -> None:
+    model, words = reading({}), HELP[-60:].strip()
+    score = {"criterion": "quality", "score": 0.9, "evidence": ["It says.", words]}
+    found = {"kind": "quality", "message": "It is vague.", "quote": "It says."}
+    model.critic = iter([json.dumps({"scores": [score], "findings": [found]})])
+    scored = model.play(request(draft=HELP, strategy=NESTED)).best.scored
+    (quoted,) = scored.scores[0].evidence
+    assert HELP[quoted.span.start : quoted.span.end] == quoted.quote == words
+    assert (scored.scores[0].unsupported, scored.critique.findings[0].span) == (1, None)
+
+
 def test_every_part_is_read_and_refined_and_no_prompt_holds_the_whole() -> None:
     model = reading({})
     outcome = model.play(request(draft=HELP, strategy=NESTED, threshold=0.8))

@@ -275,6 +275,15 @@ def test_a_clients_draft_that_passes_needs_no_plan() -> None:
     assert model.asked("generator") == []
 
 
+def test_nothing_is_planned_once_a_reviewer_has_used_up_the_drafts() -> None:
+    model = planning(plan(step("Look it up.", "look_up", id=7)), MET, tool=found)
+    model.critic = iter([verdict(0.3), verdict(0.4)])
+    model.reviewer = iter([ReviewerReply("revise"), ReviewerReply("rate", score=0.4)])
+    reviewed = asked(draft="We refund.", max_iterations=1, review={"when": "each_iteration"})
+    outcome = model.play(reviewed)
+    assert (outcome.reason, calls(model)) == (StopReason.MAX_ITERATIONS, [])
+
+
 def test_a_clients_draft_is_the_result_when_stopped_in_the_middle_of_the_plan() -> None:
     model = planning(Stopped())
     model.critic, model.writer = iter([verdict(0.3)]), iter([Stopped()])

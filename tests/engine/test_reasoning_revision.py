@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from app.contract.judgement import Finding, OnFail
+from app.contract.judgement import Finding, FindingsReply, OnFail
 from app.contract.requests import RefinementRequest
 from app.contract.status import StopReason
 from tests.engine.engine_driver import EngineDriver, Refusal, driver_scoring, request
@@ -63,6 +63,16 @@ def test_the_faulty_step_is_a_finding_that_keeps_the_chain_from_passing() -> Non
     assert "It does not follow." in asked
     assert "Begin with step 2." in asked
     assert "1. Two and two are four." in asked.partition("Steps to do anew")[0]
+
+
+def test_the_steps_that_are_checked_are_those_that_validators_have_corrected() -> None:
+    played = model(0.9, FAULTY, 0.9, RIGHT, writer=[FIRST.replace("Two", "The the two"), REDONE])
+    played.check = lambda text: FindingsReply(text=text.replace("The the two", "Two"))
+    fixing = {"kind": "spelling", "on_fail": "fix"}
+    assert played.play(reasoning(validators=[fixing])).best.scored.draft.text == MENDED
+    (found,) = judged(played)[0].findings
+    assert found.span is not None
+    assert FIRST[found.span.start : found.span.end] == "2. Four and one are six.\n"
 
 
 def test_the_model_that_checks_the_steps_sees_no_score_and_no_critique() -> None:

@@ -286,6 +286,12 @@ def test_what_a_reviewer_wants_says_so_if_it_scores_less_than_another_draft(
     assert outcome.lower.detail == f"iterations/1 scored 0.90 and this draft 0.40: {why}"
 
 
+def test_a_draft_that_its_reviewer_scored_lower_than_the_critic_is_no_better_one() -> None:
+    low = ReviewerReply("revise", feedback="Name the deadline.", score=0.3)
+    outcome = before(driver_scoring(0.9, 0.6), low, APPROVE)
+    assert (outcome.best.scored.score, outcome.lower) == (0.6, None)
+
+
 def test_before_completion_a_text_of_the_reviewers_is_judged_and_offered() -> None:
     model = driver_scoring(0.9, 0.2)
     outcome = before(model, ReviewerReply("replace", draft="Ours."), APPROVE)

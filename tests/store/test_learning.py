@@ -80,6 +80,17 @@ async def test_a_kind_that_knows_enough_has_its_own_sums_and_another_those_of_it
     assert other.learnt == many.model_copy(update={"is_own": False})
 
 
+@pytest.mark.parametrize(("ended", "is_own"), [(9, False), (10, True)])
+async def test_a_kind_has_its_own_sums_from_ten_refinements_on(
+    store: Store, worker: WorkerStore, ended: int, is_own: bool
+) -> None:
+    for _ in range(ended):
+        await teach(store, worker, *lessons(TENANT, KIND, LESSON))
+    learnt = (await first_claim(store, worker)).learnt
+    assert learnt is not None
+    assert learnt.is_own is is_own
+
+
 async def test_a_kind_that_knows_little_has_the_sums_of_its_models(
     store: Store, worker: WorkerStore
 ) -> None:

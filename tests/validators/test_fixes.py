@@ -37,6 +37,8 @@ async def examined(draft: str, *given: AnyValidator, locked: tuple[str, ...] = (
             "You will recieve the the refund.",
             "You will receive the refund.",
         ),
+        ({"kind": "spelling"}, "All of\r\nof\r\nthe money.", "All of\r\nthe money."),
+        ({"kind": "spelling"}, "All of\r\nof the money.", "All of\r\nthe money."),
         (
             {"kind": "excludes", "texts": ["Größe"], "replacements": {"Größe": "Maß"}},
             "e\u0331: Gro\u0308ße",

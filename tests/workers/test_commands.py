@@ -10,6 +10,7 @@ from app.contract.limits import LimitsChange
 from app.contract.status import Status, StopReason
 from tests.waiting import TIMEOUT_S
 from tests.workers.refinement_harness import TENANT, RefinementHarness, pausing_at, scores
+from tests.workers.scripted_models import improving
 from workers.play.refinements import Refinements
 
 
@@ -111,6 +112,20 @@ async def test_what_is_finished_passes_by_the_threshold_in_force(
     await playing
     ended = await harness.snapshot(refinement_id)
     assert (ended.stop_reason, ended.outcome) == (StopReason.FINISHED_EARLY, outcome)
+
+
+async def test_a_draft_that_no_pass_changes_passes_by_the_threshold_in_force(
+    harness: RefinementHarness,
+) -> None:
+    models, call, go_on = pausing_at("passes/style/iterations/1/revise", improving(0.6, -0.3))
+    strategy = {"kind": "multi_pass", "passes": [{"focus": "style"}]}
+    refinement_id = await harness.submit(draft="We refund within 14 days.", strategy=strategy)
+    playing = await begun(harness, harness.worker(models), refinement_id, call)
+    await harness.store.change(TENANT, refinement_id, LimitsChange(threshold=0.5))
+    go_on.set()
+    await playing
+    ended = await harness.snapshot(refinement_id)
+    assert (ended.outcome, ended.threshold) == ("passed", 0.5)
 
 
 async def test_a_change_that_was_answered_holds_even_when_the_loop_was_about_to_end(

@@ -6,7 +6,6 @@ revised. Each part is shown those that concern it, and is read again for contrad
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from itertools import chain, islice
 from typing import Any
 
@@ -227,15 +226,17 @@ async def read_parts(task: Task, texts: Sequence[str]) -> tuple[Digest, ...]:
 async def critiqued_by_parts(task: Task, text: str, digests: Sequence[Digest]) -> Opinions:
     """Return the opinions of critics who see the digests of the parts instead of the whole text.
 
-    A contradiction between a part and the facts of the whole is a finding beside theirs.
+    Words that only the digests have are no evidence. A contradiction between a part and the facts
+    of the whole is a finding beside theirs.
     """
     longest = min(SUMMARY, MOST_SUMMARIZED // len(digests))
     summaries = tuple(digest.summary[:longest] for digest in digests)
     sheet = FactSheet(digests)
     parts = Summaries(summaries, sheet.shared(), number_of_words(text), len(text))
-    unseen = replace(task, draft=None)
-    shown = partial(Judge, parts=parts)
-    critique, caveats = await critiqued(unseen, "\n\n".join(summaries), shown)
+    unseen, digested = replace(task, draft=None), "\n\n".join(summaries)
+    critique, caveats = await critiqued(
+        unseen, text, lambda task, _, member, turn: Judge(task, digested, member, turn, parts)
+    )
     wrong = tuple(finding for digest in digests for finding in digest.contradictions)
     detail = (
         f"the whole has {len(text):,} characters: it was judged by summaries of its"

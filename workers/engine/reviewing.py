@@ -78,7 +78,8 @@ async def reviewed(
                 outcome = replace(outcome, estimate=None)
             outcome = decided_under(reply.limits, outcome)
             if reply.score is not None:
-                outcome = await _rated(outcome, reply.score)
+                before_rated, outcome = outcome, await _rated(outcome, reply.score)
+                top = outcome.best if top is before_rated.best else top
             if reply.action == "rate":
                 return outcome
             if reply.action == "approve":
@@ -107,8 +108,7 @@ def _shown(task: Task, outcome: Outcome) -> ReviewedResult:
 
 def _lacking_as(before: Outcome, done: Outcome) -> Outcome:
     """Return a revision's outcome with what the work on the text before it lacks as well."""
-    missing, caveats = before.missing, before.caveats
-    return replace(done, missing=missing, caveats=caveats, passed=done.passed and not missing)
+    return replace(done, missing=before.missing, caveats=before.caveats)
 
 
 DECIDED = (StopReason.APPROVED, StopReason.REJECTED)
@@ -122,8 +122,7 @@ def decided_under(limits: Limits | None, outcome: Outcome) -> Outcome:
     if limits is None or outcome.reason in DECIDED:
         return outcome
     best = outcome.best
-    is_judged = best.path.startswith(WHOLE) and not outcome.missing
-    passed = is_judged and best.scored.passes(limits.threshold)
+    passed = best.path.startswith(WHOLE) and best.scored.passes(limits.threshold)
     is_contradicted = outcome.reason in GOALS and not passed
     reason = StopReason.COMPLETED if is_contradicted else outcome.reason
     return replace(outcome, passed=passed, reason=reason)

@@ -61,8 +61,9 @@ class Outcome:
     """What the scores of this refinement add to what was learnt; None if they teach nothing."""
 
     def claiming(self, accepted: frozenset[str]) -> Self:
-        """Return it without a success that its caveats contradict."""
-        if not blocks(self.caveats, accepted):
+        """Return it without a success that its caveats, or parts without a text, contradict."""
+        lacks_part = any(path.rpartition("/")[0].endswith("parts") for path in self.missing)
+        if not (lacks_part or blocks(self.caveats, accepted)):
             return self
         reason = StopReason.INCOMPLETE if self.reason in GOALS else self.reason
         return replace(self, passed=False, reason=reason)

@@ -313,7 +313,7 @@ async def judge_and_verify(
     """Judge a draft and verify it with at most `most` questions, by the tools it may call."""
     scored = await judge(task, draft)
     asking = replace(task, tools=tuple(filter(may_call, task.tools)))
-    asked = within("verify", contradictions(asking, draft.text, most))
+    asked = within("verify", contradictions(asking, scored.draft.text, most))
     return await verified(task, scored, asked, "verify")
 
 

@@ -375,8 +375,6 @@ class Driver:
         self._engine_version = submitted.engine_version
         self._tenant, self._kind = claimed.tenant, learning_kind(submitted)
         self._leaves_after_step = leaves_after_step
-        self._seen: Limits | None = None
-        """The limits that the strategy was told last: those of a draft, or of a review."""
 
         self.ends_claim = False
         """Whether the append that pauses, parks or ends the refinement is under way.
@@ -474,8 +472,7 @@ class Driver:
             await self._rehearse()
             outcome = await play_moves(self._strategy(), self._reply)
             limits = self._writer.state.limits
-            if self._seen and limits.threshold != self._seen.threshold:  # changed, then finished
-                outcome = decided_under(limits, outcome)
+            outcome = decided_under(limits, outcome).claiming(frozenset(self._request.accept))
             added = self._additions(outcome)
             return Ending.succeeded(outcome, self._replay, self._request, limits.threshold, added)
         except Canceled:
@@ -580,13 +577,11 @@ class Driver:
     async def _judged(self, move: Judged) -> Limits:
         recorded = self._replay.limits.get((move.path, move.judgement.scored.score_from))
         if recorded is not None:
-            self._seen = recorded
             return recorded
         if not self._replay.judgements and not self._writer.unwritten:
             at = self._time.time_in(0)
             metrics.FIRST_DRAFT.observe(metrics.since(self._journal.id, at))
         state = self._writer.state
-        self._seen = state.limits
         self._writer.add(JudgedDraft.of(move, state.limits, state.limits_seq, self._request))
         return state.limits
 
@@ -596,7 +591,6 @@ class Driver:
     async def _review(self, move: Review | Approval) -> moves.ReviewerReply:
         reply = self._replay.reviewer_replies.get(move.path)
         if reply is not None:
-            self._seen = reply.limits or self._seen
             return reply
         if (step := self._replay.steps.get(move.path)) is not None:
             left_out: moves.ReviewerReply = step.reply()

@@ -120,7 +120,7 @@ def _with_line_kept(document: Document, edit: Edit) -> Edit:
     is_within_line = 0 < start < edit.start and document.masked[start - 1] not in ("\n", MASK)
     if is_within_line and edit.new.strip():
         return Edit(start, edit.end, gap[0] + edit.new)
-    if not edit.new and document.masked[edit.end : edit.end + 1] == " ":
+    if not edit.new and _BLANK_BEFORE_WORDS.match(document.masked, edit.end):
         return replace(edit, end=edit.end + 1, new=gap[0])
     return edit
 
@@ -149,6 +149,7 @@ def _longest_line(text: str, edit: Edit) -> int:
 
 _PARAGRAPH_END = re.compile(r"\n[ \t]*(?=\n)")
 _ONE_BLANK = re.compile(r"\S ")
+_BLANK_BEFORE_WORDS = re.compile(r" +\S")
 _LINE_END = re.compile(r"[ \t]*(?:\r\n?|\n)[ \t]*")
 
 

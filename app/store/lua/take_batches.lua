@@ -13,18 +13,38 @@ local function is_memory_full()
   return tonumber(most or 0) > 0 and used / most >= FULL
 end
 
--- Returns how many refinements of a batch may begin: a batch leaves half of the quotas of a tenant to others.
+-- Returns how many of the first 5,000 refinements in a list no worker takes yet, because of their `start_after`.
+local function scheduled_in(list)
+  local count = 0
+  for _, id in ipairs(redis.call('ZRANGE', list, 0, 4999)) do
+    if tonumber(redis.call('HGET', SUMMARY .. id, 'start_after') or 0) > at then count = count + 1 end
+  end
+  return count
+end
+
+-- Returns whether no worker takes a request yet that has not begun.
+local function is_scheduled(id)
+  local fields = cjson.decode(redis.call('HGET', REQUEST .. id, 'staged')).summary
+  for i = 1, #fields, 2 do
+    if fields[i] == 'start_after' then return tonumber(fields[i + 1]) > at end
+  end
+end
+
+-- Returns how many refinements of a batch may begin, and whether those may not that no worker takes yet: a batch leaves
+-- half of the quotas of a tenant to others.
 local function room_for(batch, tenant)
   local by_status, counts = LIST .. tenant .. BY_STATUS, {}
   for _, status in ipairs(HALVED.in_flight) do counts[status] = redis.call('ZCARD', by_status .. status) end
-  local room = math.min(most_queued - counts.queued, most_live - redis.call('SCARD', BATCH_LIVE .. batch))
+  local is_full = counts.queued >= tonumber(most_queued)
+  local queued = counts.queued - (is_full and scheduled_in(by_status .. 'queued') or 0)
+  local room = math.min(most_queued - queued, most_live - redis.call('SCARD', BATCH_LIVE .. batch))
   local quotas = quotas_of(tenant) or {}
   for quota, statuses in pairs(HALVED) do
     local most, used = tonumber(quotas[quota]), 0
     for _, status in ipairs(statuses) do used = used + counts[status] end
     if most then room = math.min(room, math.ceil(most / 2) - used) end
   end
-  return room
+  return room, is_full
 end
 
 -- Returns why no request of a tenant may begin now (JSON), or nothing.
@@ -63,12 +83,14 @@ local function feed(batch)
     return
   end
   redis.call('HDEL', hash, 'waiting')
-  local room, last, begun = room_for(batch, tenant), math.min(positions, next + 999), 0
+  local room, is_full = room_for(batch, tenant)
+  local last, begun = math.min(positions, next + 999), 0
   next = tonumber(next)
   while next <= last and begun < room do
     local item = redis.call('HGET', BATCH_ITEMS .. batch, next)
     local id = item and cjson.decode(item).id
     if id then
+      if is_full and is_scheduled(id) then break end
       begin(batch, tenant, id)
       begun = begun + 1
     end

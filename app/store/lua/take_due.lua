@@ -68,10 +68,10 @@ end
 local function take(id)
   local status, tenant, last, retention_ms, batch = unpack(
     redis.call('HMGET', SUMMARY .. id, 'status', 'tenant', 'last_event', 'retention_ms', 'batch'))
-  if is_to_be_erased(id) and tonumber(redis.call('HGET', SUMMARY .. id, 'expires_at')) > at then
+  local later = batch and kept_until(batch)
+  if is_to_be_erased(id) and (later or tonumber(redis.call('HGET', SUMMARY .. id, 'expires_at')) > at) then
     erase_text(id)
   elseif not status or is_terminal(status) then
-    local later = batch and kept_until(batch)
     if later then redis.call('ZADD', DUE, later, id) else forget(id) end
   elseif status == 'paused' then
     local job = timed_out(id, tenant, last + 1)

@@ -582,7 +582,7 @@ export interface components {
         Caveat: {
             /**
              * Code
-             * @description `stage_given_up`: a stage, pass or part failed, or a stage did not pass; `goal_not_met`: the goal of a plan was not shown to be met, or a part or pass missed its own threshold, floors or validators; `unverified`: the facts or steps of the draft were not verified; `validator_skipped`: a validator did not run on the draft; `text_missing`: a stage, pass, part or output has no text; `item_dropped`: an item that could not be used was left out; `lower_score`: another draft scored more; `forgeable`: a hostile draft could have forged the verdict of a validator; `summarized`: the whole is too long for one prompt and was judged by summaries of its parts. The first four keep `passed` false, unless the request accepts them; so does `text_missing`, but of an output.
+             * @description `stage_given_up`: a stage, pass or part failed, or a stage did not pass; `goal_not_met`: the goal of a plan was not shown to be met, or a part or pass missed its own threshold, floors or validators; `unverified`: the facts or steps of the draft were not verified; `validator_skipped`: a validator did not run on the draft; `text_missing`: a stage, pass, part or output has no text; `item_dropped`: an item that could not be used was left out; `lower_score`: another draft scored more; `forgeable`: a hostile draft could have forged the verdict of a validator; `summarized`: the whole is too long for one prompt and was judged by summaries of its parts. The first four keep `passed` false, unless the request accepts them; so does `text_missing` of a part.
              * @enum {string}
              */
             code: "stage_given_up" | "goal_not_met" | "unverified" | "validator_skipped" | "text_missing" | "item_dropped" | "lower_score" | "forgeable" | "summarized";
@@ -1332,11 +1332,11 @@ export interface components {
          * @description The caller's own endpoint decides whether the draft passes.
          *
          *     It receives `{"draft": "..."}` by POST, signed according to Standard Webhooks, with an
-         *     `Idempotency-Key` made of refinement and step, and must answer 200 with `{"passed": true}` or
+         *     `Idempotency-Key` made of refinement and step, and must answer 2xx with `{"passed": true}` or
          *     `{"passed": false, "findings": [{"message", "fix", "span", "quote"}]}`; only `message` is
          *     required. With `score` the answer has a `"score"` from 0 to 1, and may leave out `passed`. Only
-         *     public addresses and those in HONE_OUTBOUND_ALLOW are called, and redirects are not followed. If
-         *     the endpoint does not answer, the step fails.
+         *     public addresses and those in HONE_OUTBOUND_ALLOW are called, and redirects are not followed.
+         *     While the endpoint is away the refinement waits; any other error fails the step.
          */
         HttpValidator: {
             /**

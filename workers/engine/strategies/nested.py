@@ -473,8 +473,7 @@ async def _joined(
     if missing and outcome.reason is StopReason.THRESHOLD_MET:  # by an incomplete text
         outcome = replace(outcome, reason=reason)
     caveats = (*_lacking(task, pieces, made), *played.caveats)
-    passed = outcome.passed and not missing
-    return replace(outcome, passed=passed, missing=missing, caveats=caveats, observed=observed)
+    return replace(outcome, missing=missing, caveats=caveats, observed=observed)
 
 
 def _lacking(task: Task, pieces: tuple[Piece, ...], made: PartResults[Outcome]) -> Iterator[Caveat]:

@@ -713,8 +713,8 @@ async def plan_execute(task: Task, limits: Limits, plan: PlanExecuteStrategy) ->
     found = Pursuit(())
     observed: tuple[ContextDocument, ...] = ()
     with Search.of(task, limits) as search:
-        if await passes_as_it_is(task, search):
-            return search.outcome()
+        if await passes_as_it_is(task, search) or search.reason is not None:
+            return search.outcome()  # nothing would be written from a plan
         found = await pursued(going_on(task, search), plan)
         observed = as_documents(task, found.observations)
         search.task = knowing = informed(task, observed)

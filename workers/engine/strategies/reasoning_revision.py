@@ -70,7 +70,7 @@ async def reasoned(task: Task) -> Draft:
 async def judge_and_check(plan: ReasoningRevisionStrategy, task: Task, draft: Draft) -> Scored:
     """Return a chain with its verdict and with its first faulty step as a finding."""
     scored = await judge(task, draft)
-    check = faults(task, draft.text, calculates=plan.calculator)
+    check = faults(task, scored.draft.text, calculates=plan.calculator)
     return await verified(task, scored, check, "verify")
 
 
