@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from app.contract.limits import Limits
-from app.contract.status import WHOLE, StopReason
+from app.contract.status import StopReason
 from app.contract.strategies import Strategy
 from app.contract.values import value
 from workers.engine.drafting import First, Judging, Revised, judged_draft
@@ -19,7 +19,6 @@ from workers.engine.moves import (
 from workers.engine.prompts import Task
 from workers.engine.quality import scores_more
 from workers.engine.search import (
-    GOALS,
     LimitOverrides,
     Outcome,
     RequestedRevision,
@@ -76,7 +75,7 @@ async def reviewed(
             before, limits = limits.threshold, reply.limits or limits
             if limits.threshold != before:  # the chance was that of meeting the former one
                 outcome = replace(outcome, estimate=None)
-            outcome = decided_under(reply.limits, outcome)
+            outcome = outcome.decided_under(reply.limits)
             if reply.score is not None:
                 before_rated, outcome = outcome, await _rated(outcome, reply.score)
                 top = outcome.best if top is before_rated.best else top
@@ -111,30 +110,13 @@ def _lacking_as(before: Outcome, done: Outcome) -> Outcome:
     return replace(done, missing=before.missing, caveats=before.caveats)
 
 
-DECIDED = (StopReason.APPROVED, StopReason.REJECTED)
-
-
-def decided_under(limits: Limits | None, outcome: Outcome) -> Outcome:
-    """Return an outcome with `passed` decided under these limits, or as it was under None.
-
-    An outcome that was not judged as a whole does not pass. What a reviewer decided stays.
-    """
-    if limits is None or outcome.reason in DECIDED:
-        return outcome
-    best = outcome.best
-    passed = best.path.startswith(WHOLE) and best.scored.passes(limits.threshold)
-    is_contradicted = outcome.reason in GOALS and not passed
-    reason = StopReason.COMPLETED if is_contradicted else outcome.reason
-    return replace(outcome, passed=passed, reason=reason)
-
-
 async def _rated(outcome: Outcome, score: float) -> Outcome:
     """Replace the outcome's score with the reviewer's, and report it."""
     best = outcome.best.rated(score)
     prefix, _, number = best.path.rpartition("iterations/")
     told = _told(replace(best, path=f"iterations/{number}", issues=best.issues.under("")))
     limits = await (within(prefix.removesuffix("/"), told) if prefix else told)
-    return decided_under(limits, replace(outcome, best=best, estimate=None, lower=None))
+    return replace(outcome, best=best, estimate=None, lower=None).decided_under(limits)
 
 
 async def _told(judgement: Judgement) -> Limits:

@@ -11,7 +11,7 @@ from app.contract.judgement import Comparison, QualityEstimate, ScoreFrom
 from app.contract.limits import Limits
 from app.contract.requests import ContextDocument
 from app.contract.statistics import Learnt
-from app.contract.status import Caveat, StopReason, blocks
+from app.contract.status import WHOLE, Caveat, StopReason, blocks
 from app.contract.values import value
 from workers.engine.judging import averaged, critiqued, error_weights
 from workers.engine.moves import (
@@ -32,6 +32,7 @@ from workers.engine.prompts import Task
 from workers.engine.quality import QualityFilter, Ranking, is_improvement
 
 GOALS = (StopReason.THRESHOLD_MET, StopReason.VALIDATORS_PASSED)
+DECIDED = (StopReason.APPROVED, StopReason.REJECTED)
 
 
 @value(slots=True)
@@ -59,6 +60,18 @@ class Outcome:
 
     lesson: Learnt | None = None
     """What the scores of this refinement add to what was learnt; None if they teach nothing."""
+
+    def decided_under(self, limits: Limits | None) -> Self:
+        """Return it with `passed` decided under these limits, or as it was under None.
+
+        An outcome that was not judged as a whole does not pass. What a reviewer decided stays.
+        """
+        if limits is None or self.reason in DECIDED:
+            return self
+        passed = self.best.path.startswith(WHOLE) and self.best.scored.passes(limits.threshold)
+        is_contradicted = self.reason in GOALS and not passed
+        reason = StopReason.COMPLETED if is_contradicted else self.reason
+        return replace(self, passed=passed, reason=reason)
 
     def claiming(self, accepted: frozenset[str]) -> Self:
         """Return it without a success that its caveats, or parts without a text, contradict."""

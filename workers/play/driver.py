@@ -35,7 +35,6 @@ from workers.engine.moves import (
     Together,
     about,
 )
-from workers.engine.reviewing import decided_under
 from workers.engine.search import Outcome
 from workers.play.executor import (
     StepExecutor,
@@ -472,7 +471,7 @@ class Driver:
             await self._rehearse()
             outcome = await play_moves(self._strategy(), self._reply)
             limits = self._writer.state.limits
-            outcome = decided_under(limits, outcome).claiming(frozenset(self._request.accept))
+            outcome = outcome.decided_under(limits).claiming(frozenset(self._request.accept))
             added = self._additions(outcome)
             return Ending.succeeded(outcome, self._replay, self._request, limits.threshold, added)
         except Canceled:
