@@ -379,15 +379,14 @@ class ModelGate:
         self.rate, self.workers = permits.rate, max(1, permits.workers)
         self.paused_until = now + permits.paused_ms / 1000
         self.is_free = not permits.leased and permits.reason is None
-        self.show_breaker(is_open=permits.reason is not None)
-        metrics.RATES.labels(":".join(metrics.bounded(self.name))).set(
-            0 if self.is_free else permits.rate
-        )
+        label = ":".join(metrics.bounded(self.name))
+        metrics.BREAKERS.labels(label).set(permits.reason is not None)
+        metrics.RATES.labels(label).set(0 if self.is_free else permits.rate)
         self._log(now)
 
-    def show_breaker(self, *, is_open: bool) -> None:
-        """Let the metric say whether the model takes no calls."""
-        metrics.BREAKERS.labels(":".join(metrics.bounded(self.name))).set(is_open)
+    def show_no_breaker(self) -> None:
+        """Let the metric no longer say that the model takes no calls: others may know better."""
+        metrics.BREAKERS.labels(":".join(metrics.bounded(self.name))).set(0)
 
     def _log(self, now: float) -> None:
         """Log what has changed, at most once a second."""
@@ -691,7 +690,8 @@ class RateLimiter:
         while True:
             if gate.reason and not gate.wake.is_set():
                 await self._sleep(gate, SHOWN_S)
-                gate.show_breaker(is_open=gate.wake.is_set())
+                if not gate.wake.is_set():
+                    gate.show_no_breaker()
             await gate.wake.wait()
             gate.wake.clear()
             while gate.has_news or gate.holds_share(loop.time()):

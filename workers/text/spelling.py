@@ -59,10 +59,10 @@ def repetitions(document: Document) -> Iterator[TextIssue]:
         )
         if not is_close or second.text[0].isupper() or len(first.text) < 2:
             continue
-        is_common = first.lower in word_list("common") | word_list("repeated across lines")
-        is_english = is_common or first.lower in known_words()
         if not _is_repeated_in_vain(document, first):
             continue
+        is_common = first.lower in word_list("common") | word_list("repeated across lines")
+        is_english = is_common or first.lower in known_words()
         if not (is_english or _is_among_english_words(document, first)):
             continue  # German has "die die", and French "vous vous"
         yield TextIssue(
